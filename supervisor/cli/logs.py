@@ -12,7 +12,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Annotated
 
@@ -27,7 +26,7 @@ from supervisor.clock import wall_iso, wall_s
 from supervisor.errors import InvalidInput, Unreachable
 from supervisor.operations.context import CommandContext, open_commands
 from supervisor.operations.history import find_job
-from supervisor.operations.log_parts import LogStart, open_parts
+from supervisor.operations.log_parts import LogStart, open_current, open_parts
 from supervisor.operations.logs import (
     AttemptOutput,
     OutputElsewhere,
@@ -289,8 +288,7 @@ def _tail(path: Path, is_over: Callable[[], bool], stream: IO[bytes] | None = No
     try:
         while True:
             if stream is None:
-                with suppress(FileNotFoundError):
-                    stream = path.open("rb")
+                stream = open_current(path)
             over = is_over()
             yield from _rest(stream)
             if stream is not None and _was_rotated(stream, path):
@@ -315,7 +313,7 @@ def _rest(stream: IO[bytes] | None) -> Iterator[bytes]:
 def _was_rotated(stream: IO[bytes], path: Path) -> bool:
     """Returns whether another file has the name now. If none has it yet, the shim is between two files."""
     try:
-        there = path.stat()
+        there = path.lstat()
     except FileNotFoundError:
         return False
     mine = os.fstat(stream.fileno())

@@ -56,6 +56,20 @@ def granted(path: str) -> dict[int, int]:
         entries = _entries(descriptor, os.fstat(descriptor).st_mode)
     finally:
         os.close(descriptor)
+    return _of_users(entries)
+
+
+def granted_at(descriptor: int) -> dict[int, int]:
+    """Returns the same of what is open. Where the file system has no ACLs nobody is granted anything. Raises OSError."""
+    try:
+        return _of_users(_entries(descriptor, os.fstat(descriptor).st_mode))
+    except OSError as error:
+        if error.errno == errno.ENOTSUP:
+            return {}
+        raise
+
+
+def _of_users(entries: Entries) -> dict[int, int]:
     return {uid: bits for (tag, uid), bits in entries.items() if tag == _USER}
 
 

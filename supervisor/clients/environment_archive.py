@@ -14,8 +14,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import BinaryIO, Final
 
+from supervisor.clients.opened_as import OF_HOST, open_as
 from supervisor.clients.unzipped import Unzipped
 from supervisor.errors import InvalidInput, Unreachable
 
@@ -40,9 +41,7 @@ _BROKEN: Final = (
     RecursionError,
 )
 """They are what ``tarfile`` raises at an archive that is broken, by chance or with intent."""
-_OF_HOST: Final = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-)
+_OF_HOST: Final = OF_HOST | {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 PACK_IT: Final = "pack the environment with venv-pack or conda-pack"
 
 
@@ -53,22 +52,22 @@ class ForbiddenInterpreter(InvalidInput):
 def require_environment(archive: Path) -> None:
     """Reads the archive as far as its ``bin/python``. Raises InvalidInput if it has none, or is none, and Unreachable if
     this host can't read it now."""
-    with _opened(archive) as (tar, content):
+    with open_as(str(archive), None) as file, _opened(archive, file) as (tar, content):
         if not any(_is_python(member.name) for member in _members_of(tar, content, archive)):
             raise _without_python(archive)
 
 
-def unpack(archive: Path, target: Path, is_allowed: Callable[[str], bool]) -> str:
-    """Unpacks the archive into ``target``, an empty directory, and returns the SHA-256 of what it has read. ``is_allowed``
-    says whether a link in ``bin`` may lead to this interpreter of the host. Raises InvalidInput, and Unreachable if this
-    host can't do it now."""
+def unpack(archive: Path, file: BinaryIO, target: Path, is_allowed: Callable[[str], bool]) -> str:
+    """Unpacks ``file``, which was opened at the path ``archive``, into ``target``, an empty directory, and returns the
+    SHA-256 of what it has read. ``is_allowed`` says whether a link in ``bin`` may lead to this interpreter of the host.
+    Raises InvalidInput, and Unreachable if this host can't do it now."""
     if not hasattr(tarfile, "data_filter"):
         raise Unreachable(
             "the supervisor's Python unpacks nothing safely", "run it with Python 3.11.4 or newer"
         )
     judge, size = _Members(is_allowed), 0
-    _require_room(archive, target, _size_of(archive))
-    with _opened(archive, lambda: _require_room(archive, target)) as (tar, content):
+    _require_room(archive, target, os.fstat(file.fileno()).st_size)  # less than what comes out
+    with _opened(archive, file, lambda: _require_room(archive, target)) as (tar, content):
         for member in _members_of(tar, content, archive):
             size += member.size
             if size > UNPACKED_MAX_BYTES:
@@ -98,14 +97,6 @@ def _members_of(tar: tarfile.TarFile, content: Unzipped, archive: Path) -> Itera
             raise InvalidInput(f"{archive.name} has a header that no packer writes", PACK_IT)
         yield member
         tar.members.clear()  # type: ignore[attr-defined]
-
-
-def _size_of(archive: Path) -> int:
-    """Returns the size of the archive, which is less than what comes out, or 0 if it can't be told."""
-    try:
-        return archive.stat().st_size
-    except OSError:
-        return 0
 
 
 def _require_room(archive: Path, target: Path, more: int = 0) -> None:
@@ -195,12 +186,12 @@ def _filtered_link(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
 
 @contextmanager
 def _opened(
-    archive: Path, at_step: Callable[[], None] = lambda: None
+    archive: Path, file: BinaryIO, at_step: Callable[[], None] = lambda: None
 ) -> Iterator[tuple[tarfile.TarFile, Unzipped]]:
     unusable = f"{archive.name} is no usable tar.gz"
     try:
         with (
-            Unzipped(archive, UNPACKED_MAX_BYTES + HEADERS_BYTES * MEMBERS_MAX, at_step) as content,
+            Unzipped(file, UNPACKED_MAX_BYTES + HEADERS_BYTES * MEMBERS_MAX, at_step) as content,
             tarfile.open(fileobj=content, mode="r:") as tar,
         ):
             yield tar, content

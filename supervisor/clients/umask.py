@@ -57,6 +57,23 @@ def given() -> int:
     return -1 if _given is None else _given
 
 
+def lets_group_write() -> bool:
+    """Says whether the user of this process lets its group write to what it makes: by the umask that the process was started
+    with."""
+    return not (_in_force() if _given is None else _given) & stat.S_IWGRP
+
+
+def _in_force() -> int:
+    """Returns the umask in force; one that can't be read (no /proc) lets nobody write. It is read there, because asking the
+    kernel otherwise sets it for all threads."""
+    try:
+        with open("/proc/self/status", "rb") as file:
+            line = next(each for each in file if each.startswith(b"Umask:"))
+    except (OSError, StopIteration):
+        return PRIVATE
+    return int(line.split()[1], 8)
+
+
 def share(made: str | int, most: int = 0o777) -> None:
     """Gives a file (or its descriptor) or a directory that this process has just made the mode that it would
     have by ``given``.

@@ -10,7 +10,6 @@ import gzip
 import hashlib
 import io
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final
 
@@ -37,14 +36,13 @@ class _Digested(io.RawIOBase):
 
 
 class Unzipped(io.RawIOBase):
-    """Is the content of the gzip file ``path``, which can be read forward only. ``max_bytes`` is the bound of its content,
-    and ``at_step`` is called at least once in ``STEP_BYTES`` of it. Its methods raise OSError, EOFError, zlib.error
-    and ValueError."""
+    """Is the content of the gzip file ``file``, which can be read forward only. ``max_bytes`` is the bound of its content,
+    and ``at_step`` is called at least once in ``STEP_BYTES`` of it. The file stays open. Its methods raise OSError,
+    EOFError, zlib.error and ValueError."""
 
-    def __init__(self, path: Path, max_bytes: int, at_step: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, file: BinaryIO, max_bytes: int, at_step: Callable[[], None] = lambda: None) -> None:
         super().__init__()
-        self._file = path.open("rb")
-        self._digested = _Digested(self._file)
+        self._digested = _Digested(file)
         self._content = gzip.GzipFile(fileobj=self._digested, mode="rb")
         self._max_bytes, self._at_step = max_bytes, at_step
         self._position = self._stepped = 0
@@ -103,5 +101,4 @@ class Unzipped(io.RawIOBase):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._content.close()
-        self._file.close()
         self.close()

@@ -13,14 +13,14 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import stat
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
+from supervisor.clients.foreign_files import directory_in, open_file
 from supervisor.errors import SupervisorError
 from supervisor.operations.log_stamps import first_line_since
 
@@ -238,13 +238,22 @@ def open_parts(path: Path) -> Iterator[LogParts]:
         yield LogParts(_opened(path, stack))
 
 
+def open_current(path: Path) -> IO[bytes] | None:
+    """Opens the file that the shim writes to now, under the rules of this module. Returns None if there is none. Raises
+    OutputUnusable."""
+    try:
+        with _folder(path) as folder:
+            return os.fdopen(open_file(folder, path.name), "rb", buffering=0)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unusable(path, error) from None
+
+
 def read_regular(path: Path, max_bytes: int) -> bytes:
     """Returns the end of a file ``<log_dir>/<name>/<file>``, under the rules of this module. Raises OSError."""
-    folder = _open_folder(path.parent)
-    try:
-        descriptor = _open_file(folder, path.name)
-    finally:
-        os.close(folder)
+    with _folder(path) as folder:
+        descriptor = open_file(folder, path.name)
     try:
         size = os.fstat(descriptor).st_size
         return os.pread(descriptor, max_bytes, max(0, size - max_bytes))
@@ -255,16 +264,15 @@ def read_regular(path: Path, max_bytes: int) -> bytes:
 def _opened(path: Path, stack: ExitStack) -> list[_Part]:
     """Opens the newest part first: what is rotated meanwhile is met twice, and never missed."""
     try:
-        folder = _open_folder(path.parent)
+        folder = stack.enter_context(_folder(path))
     except FileNotFoundError:
         return []
     except OSError as error:
         raise _unusable(path.parent, error) from None
-    stack.callback(os.close, folder)
     parts: dict[int, _Part] = {}
     for name in _names(path.name):
         try:
-            stream = os.fdopen(_open_file(folder, name), "rb", buffering=0)
+            stream = os.fdopen(open_file(folder, name), "rb", buffering=0)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -277,19 +285,9 @@ def _opened(path: Path, stack: ExitStack) -> list[_Part]:
     return list(reversed(parts.values()))
 
 
-def _open_folder(path: Path) -> int:
-    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-
-
-def _open_file(folder: int, name: str) -> int:
-    """Returns a descriptor of a regular file. O_NONBLOCK: opening a FIFO would wait for somebody who writes."""
-    descriptor = os.open(
-        name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=folder
-    )
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a regular file")
-    return descriptor
+def _folder(path: Path) -> AbstractContextManager[int]:
+    """Opens the directory of a file. The directory of all logs is the operator's, and may be a link of his."""
+    return directory_in(str(path.parent.parent), path.parent.name)
 
 
 def _read_at(stream: IO[bytes], offset: int, max_bytes: int) -> bytes:
@@ -301,7 +299,7 @@ def _unusable(path: Path, error: OSError) -> OutputUnusable:
         return OutputUnusable(
             f"this user may not read {path}", "ask as the user of the supervisor, or as one of its group"
         )
-    if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EINVAL, errno.ENXIO):
+    if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EINVAL, errno.ENXIO, errno.EPERM):
         return OutputUnusable(
             f"{path} is a symbolic link or no regular file, and is not read",
             "the supervisor makes no such thing there: find out who has put it there, and remove it",

@@ -247,7 +247,7 @@ def boundaries(source: Area) -> tuple[dict[str, int], tuple[str, ...]]:
 
 
 def _below(source: Area, query_folder: str) -> Iterator[Item]:
-    for item in source.items(query_folder):
+    for item in source.items(query_folder, whole=True):
         top, slash, _ = item.key.partition("/")
         if query_folder or not slash or top in PARTS:
             yield item

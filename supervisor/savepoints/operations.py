@@ -58,7 +58,8 @@ def shelf_of(settings: Settings, deadline_s: float = DEADLINE_S) -> Shelf:
     def opened(location: str, access: S3Access) -> Area:
         """Opens the location that a record in the store names, which is trusted no more than one that a job
         names."""
-        return open_area(location, allowed(access, store) if bucket_of(location) is not None else access)
+        access = allowed(access, store) if bucket_of(location) is not None else access
+        return open_area(location, access, store=_store_directory(settings))
 
     return Shelf(_shelf_area(settings, deadline_s), opened)
 
@@ -207,7 +208,8 @@ def find_savepoint(settings: Settings, name: str | None, which: str | None, conf
     """Returns where a savepoint lies. ``which`` is its id, or its location, or None for the newest complete
     one of ``name``."""
     if which is not None and is_location(which):
-        return open_area(which, access_for(settings, which, conf))
+        access = access_for(settings, which, conf)
+        return open_area(which, access, store=_store_directory(settings))
     if name is None:
         raise InvalidInput("give the name of a job and the id of its savepoint, or a location")
     shelf = shelf_of(settings)
@@ -269,10 +271,16 @@ def _resumed(shelf: Shelf, name: str, savepoint: str | None) -> Begun | None:
 
 
 def _shelf_area(settings: Settings, deadline_s: float = DEADLINE_S) -> Area:
-    url = settings.store.url
-    if url.startswith("file://"):
-        url = f"file://{os.path.normpath('/' + unquote(url.removeprefix('file://')).lstrip('/'))}"
-    return open_area(f"{url}/{SHELF}", access_of_store(settings.store, settings.policy.endpoints), deadline_s)
+    store = _store_directory(settings)
+    url = f"file://{store}" if store else settings.store.url
+    access = access_of_store(settings.store, settings.policy.endpoints)
+    return open_area(f"{url}/{SHELF}", access, deadline_s, store)
+
+
+def _store_directory(settings: Settings) -> str:
+    """Returns the directory of the store, or nothing if it is on S3."""
+    scheme, _, path = settings.store.url.partition("://")
+    return os.path.normpath("/" + unquote(path).lstrip("/")) if scheme == "file" else ""
 
 
 def _endpoint(access: S3Access) -> str:

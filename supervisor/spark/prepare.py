@@ -12,9 +12,9 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
@@ -22,6 +22,8 @@ from supervisor.clients import run_dir
 from supervisor.clients.access import READ, grant
 from supervisor.clients.channel import CHANNEL, CWD, DRIVERS_OWN, READABLE, let_pass, let_read, make_channel
 from supervisor.clients.environment_archive import PYTHON
+from supervisor.clients.opened_as import open_as
+from supervisor.clients.store.local import pieces_of, write_chunks
 from supervisor.clients.store.open import open_store
 from supervisor.errors import Corrupt, InvalidInput, NotFound, Unreachable
 from supervisor.model.application_tag import naming_properties
@@ -113,7 +115,7 @@ def prepare(
     store = access_of_store(settings.store, settings.policy.endpoints)
     properties_file = attempt_place.work_dir / PROPERTIES
     cwd = _make_directories(attempt_place)
-    files = _fetch_all(spec, attempt_place.work_dir, fetch_stored, store)
+    files = _fetch_all(spec, attempt_place, fetch_stored, store)
     toolchain = _with_environment(toolchain, spec, files, settings, attempt_place)
     env = _environment(spec, assignment, settings, attempt_place, toolchain)
     if spec.launch == "session":
@@ -165,7 +167,9 @@ def _with_environment(
     Unreachable."""
     if not files.environment:
         return toolchain
-    unpacked = environment_of(Path(files.environment), settings, attempt_place.work_dir, attempt_place.user)
+    archive, user = spec.python.archive or "", attempt_place.user
+    reader = user if _stays(archive, spec) else None
+    unpacked = environment_of(Path(files.environment), settings, attempt_place.work_dir, user, reader)
     return replace(
         toolchain,
         python=unpacked / PYTHON,
@@ -329,9 +333,11 @@ def _fence_jar(
     )
 
 
-def _fetch_all(spec: JobSpec, work_dir: Path, fetch_stored: Callable[[str], Path], store: S3Access) -> Files:
+def _fetch_all(
+    spec: JobSpec, attempt_place: AttemptPlace, fetch_stored: Callable[[str], Path], store: S3Access
+) -> Files:
     def path_of(named: str) -> str:
-        return str(_path_of(named, spec, work_dir, fetch_stored, store))
+        return str(_path_of(named, spec, attempt_place.work_dir, fetch_stored, store, attempt_place.user))
 
     return Files(
         path_of(spec.application),
@@ -343,37 +349,51 @@ def _fetch_all(spec: JobSpec, work_dir: Path, fetch_stored: Callable[[str], Path
 
 
 def _stays(named: str, spec: JobSpec) -> bool:
-    """Says whether the file is executed where it lies. One that is pinned is copied, so that it is what was verified."""
+    """Says whether the file is used where it lies. One that is pinned is copied, so that it is what was verified."""
     return named.startswith(LOCAL) and named not in spec.sha256
 
 
 def _path_of(
-    named: str, spec: JobSpec, work_dir: Path, fetch_stored: Callable[[str], Path], store: S3Access
+    named: str,
+    spec: JobSpec,
+    work_dir: Path,
+    fetch_stored: Callable[[str], Path],
+    store: S3Access,
+    user: DriverUser | None = None,
 ) -> Path:
+    """Returns the file on this host. What lies on it already is opened as ``user``: by the supervisor's own rights, a job
+    would be given whatever somebody makes that path lead to."""
     try:
         path = _fetch(named, spec, work_dir, fetch_stored, store)
     except (NotFound, Corrupt, InvalidInput) as error:
         raise Refused(Cause.BAD_ARTIFACT, str(error)) from error
-    if not path.is_file():
-        raise Refused(Cause.BAD_ARTIFACT, f"{named} is no file on this host", "put it there")
-    pinned = spec.sha256.get(named)
-    return path if pinned is None else _verified(named, path, pinned, _kept_at(named, path.name, work_dir))
+    try:
+        file = open_as(str(path), user if named.startswith(LOCAL) else None)
+    except InvalidInput as error:
+        raise Refused(Cause.BAD_ARTIFACT, f"{named}: {error}", "put it there") from error
+    with file:
+        pinned = spec.sha256.get(named)
+        if pinned is None:
+            return path
+        return _verified(named, path, file, pinned, _kept_at(named, path.name, work_dir))
 
 
-def _verified(named: str, path: Path, sha256: str, kept: Path) -> Path:
-    """Returns a copy of the file at ``path``, which nobody else can change, if it is what the spec says. Raises
-    ``Refused``, ``Unreachable``."""
+def _verified(named: str, path: Path, file: BufferedReader, sha256: str, kept: Path) -> Path:
+    """Returns a copy of the file at ``path``, which nobody else can change, if it is what the spec says. What is found is
+    said to nobody: it would tell of a file that its reader may not see. Raises ``Refused``, ``Unreachable``."""
     if path != kept:
         _make_directory(kept.parent)
         try:
-            shutil.copyfile(path, kept)
+            with kept.open("wb") as copy:
+                descriptor = file.fileno()
+                found = write_chunks(copy, pieces_of(descriptor, os.fstat(descriptor).st_size))
         except OSError as error:
             raise Unreachable(f"{named} cannot be copied to {kept} ({error.strerror})", "make room") from None
-    with kept.open("rb") as file:
+    else:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != sha256:
         kept.unlink()
-        why = f"sha256: {named} has SHA-256 {found} on this host, and its spec says {sha256}"
+        why = f"sha256: {named} is another file on this host than the one whose SHA-256 its spec says"
         raise Refused(Cause.BAD_ARTIFACT, why, "put the right file there, or correct sha256")
     return kept
 

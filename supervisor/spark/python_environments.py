@@ -18,12 +18,14 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
 from supervisor.clients.access import ENTER, READ, grant
 from supervisor.clients.channel import let_pass
 from supervisor.clients.environment_archive import PYTHON, ForbiddenInterpreter, unpack
+from supervisor.clients.opened_as import open_as
 from supervisor.clock import boottime_s
 from supervisor.errors import InvalidInput, Unreachable
 from supervisor.model.driver_user import DriverUser
@@ -56,9 +58,27 @@ def environments_dir(settings: Settings) -> Path:
     return shared / f"{settings.cluster}@{settings.supervisor.id}"
 
 
-def environment_of(archive: Path, settings: Settings, work_dir: Path, user: DriverUser | None) -> Path:
+def environment_of(
+    archive: Path,
+    settings: Settings,
+    work_dir: Path,
+    user: DriverUser | None,
+    reader: DriverUser | None = None,
+) -> Path:
     """Returns the directory with what is in ``archive``, for the attempt that works in ``work_dir``. ``user`` is the Unix
-    user of the driver if that is another one. Raises Refused, Unreachable."""
+    user of the driver if that is another one, and ``reader`` the one as whom the archive is opened. Raises Refused,
+    Unreachable."""
+    try:
+        file = open_as(str(archive), reader)
+    except InvalidInput as error:
+        raise Refused(Cause.BAD_ARTIFACT, f"python.archive: {error}") from None
+    with file:
+        return _environment_of(archive, file, settings, work_dir, user)
+
+
+def _environment_of(
+    archive: Path, file: BufferedReader, settings: Settings, work_dir: Path, user: DriverUser | None
+) -> Path:
     directory = environments_dir(settings)
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -66,15 +86,14 @@ def environment_of(archive: Path, settings: Settings, work_dir: Path, user: Driv
             raise Unreachable(
                 f"{directory} is mounted noexec", "set spark.environments_dir of supervisor.yaml"
             )
-        with archive.open("rb") as file:
-            name = hashlib.file_digest(file, "sha256").hexdigest()[:NAME_CHARS]
+        name = hashlib.file_digest(file, "sha256").hexdigest()[:NAME_CHARS]
         target = directory / name
         with _lock:
             (work_dir / MARK).write_text(name)
             making = _making.setdefault(target, threading.Lock())
         with making:
             if not target.is_dir():
-                _make(archive, target, lambda link: is_allowed_python(link, settings.spark.pythons))
+                _make(archive, file, target, lambda link: is_allowed_python(link, settings.spark.pythons))
         _check_links(target, settings)
         _used_at_s[target] = boottime_s()
         if user is not None:
@@ -101,11 +120,12 @@ def _check_links(target: Path, settings: Settings) -> None:
             raise Refused(Cause.POLICY, f"python.archive: {why}", "have the operator allow that one")
 
 
-def _make(archive: Path, target: Path, is_allowed: Callable[[str], bool]) -> None:
+def _make(archive: Path, file: BufferedReader, target: Path, is_allowed: Callable[[str], bool]) -> None:
     draft = Path(tempfile.mkdtemp(prefix=DRAFT_PREFIX, dir=target.parent))
     _drafts.add(draft)
     try:
-        sha256 = unpack(archive, draft, is_allowed)
+        file.seek(0)
+        sha256 = unpack(archive, file, draft, is_allowed)
         if sha256[:NAME_CHARS] != target.name:
             raise Unreachable(
                 f"{archive} was changed while it was unpacked", "leave it as it is: it is tried again"

@@ -24,9 +24,10 @@ class Area(ObjectTree):
     """Is a location that can be written. It is safe to use from several threads at once. Errors are those of
     ``Tree``."""
 
-    def items(self, folder: str = "") -> Iterator[Item]:
-        """Yields all objects below ``folder``, in no order; keys are relative to the location."""
-        for each in self._client.objects(f"{folder}/" if folder else ""):
+    def items(self, folder: str = "", *, whole: bool = False) -> Iterator[Item]:
+        """Yields all objects below ``folder``, in no order; keys are relative to the location. With ``whole``, what is no
+        object (a link) raises ``Corrupt``: a copy would lack it."""
+        for each in self._client.objects(f"{folder}/" if folder else "", whole=whole):
             yield Item(each.key, each.bytes, each.mark)
 
     def copy_from(self, source: Area, item: Item, key: str) -> str:
@@ -62,10 +63,11 @@ class Area(ObjectTree):
         return self._client.now_s()
 
 
-def open_area(location: str, access: S3Access, deadline_s: float = DEADLINE_S) -> Area:
+def open_area(location: str, access: S3Access, deadline_s: float = DEADLINE_S, store: str = "") -> Area:
     """Opens a location without I/O. Raises ``InvalidInput`` for one that only Spark can reach (HDFS …). The
-    arguments are those of ``tree.open_tree``."""
-    client = open_objects(location, access, deadline_s)
+    arguments are those of ``tree.open_tree``. ``store`` is the directory of the supervisor's own store, if it has one:
+    within it, whoever may write to the store may."""
+    client = open_objects(location, access, deadline_s, store)
     if client is None:
         raise InvalidInput(
             f"only Spark can reach {normalise(location)}: savepoints are for file:// and s3a:// locations"

@@ -1,7 +1,10 @@
 """Implements ``ObjectClient`` for a directory on a file system of this host.
 
-A copy is written beside its name, synced and renamed; a small object that must be new is linked to its name,
-which lets one of several writers win. A file system that hangs costs its deadline, like a store.
+What lies there may be another user's, who may change it at any time: ``clients.foreign_files`` opens it, and says what is
+not read and not written to. So links within the location are no objects, and nobody is sent over them. There are bounds
+for what is listed; a job can make a directory that has no end. A copy is written beside its name, synced and renamed, with
+the holes that the original has; a small object that must be new is linked to its name, which lets one of several writers
+win. A file system that hangs costs its deadline, like a store.
 """
 
 from __future__ import annotations
@@ -13,16 +16,31 @@ import secrets
 import stat
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from supervisor.clients import umask
-from supervisor.clients.store.base import CHUNK_BYTES, DEADLINE_S, TRANSFER_MAX_S, StoreEntry, listing_order
+from supervisor.clients.foreign_files import (
+    UntrustedPath,
+    WriterTrust,
+    create_file,
+    directory_at,
+    directory_to_write,
+    open_file,
+    own_trust,
+    store_trust,
+)
+from supervisor.clients.store.base import DEADLINE_S, TRANSFER_MAX_S, StoreEntry, listing_order
 from supervisor.clients.store.deadline import Bounded, Budget, slots_on
-from supervisor.clients.store.local import counted, write_chunks
-from supervisor.clients.store.objects import PARTIAL, Item, Level, ObjectClient
+from supervisor.clients.store.local import counted, pieces_of, write_chunks
+from supervisor.clients.store.objects import (
+    FOLDERS_DEEP_MAX,
+    PARTIAL,
+    Item,
+    Level,
+    ObjectClient,
+)
 from supervisor.errors import (
     AccessDenied,
     Conflict,
@@ -35,59 +53,90 @@ from supervisor.errors import (
 
 T = TypeVar("T")
 LISTING_MAX_S: Final = 300.0
+OBJECTS_MAX: Final = 4_000_000
+"""So many objects are listed below one location. A stateful job with thousands of partitions has a million."""
+FOLDER_MAX: Final = 1_000_000
+"""So many entries one directory may have: they are sorted in memory."""
+OBJECT_MAX_BYTES: Final = 2**40
+"""No file of a checkpoint is larger. Holes count here: whoever digests the file reads them."""
+_KEEP_SMALLER: Final = "no checkpoint of Spark's is like this: see what has been put there"
+
+
+class _Entry(NamedTuple):
+    name: str
+    kind: int
+    bytes: int
+    modified_ns: int
 
 
 class FileObjectClient:
     """Accesses the objects below ``location``, which is normalised, ``file:///…``. The directory is made when
-    the first object is put there. ``requests`` stays 0."""
+    the first object is put there. ``store`` is the directory of the supervisor's own store if the location may be in it.
+    ``requests`` stays 0."""
 
-    def __init__(self, location: str, deadline_s: float = DEADLINE_S) -> None:
+    def __init__(self, location: str, deadline_s: float = DEADLINE_S, store: str = "") -> None:
         self.location = location
         self.requests = 0
         self._root = location.removeprefix("file://")
+        self._store = store if store and f"{self._root}/".startswith(f"{store}/") else ""
         self._bounded = Bounded(deadline_s, slots_on(self._root))
         self._lock = threading.Lock()
-        self._touched: set[Path] = set()
+        self._touched: set[str] = set()
+        self._written_to: tuple[int, int] | None = None
 
     def level(self, folder: str) -> Level:
-        names = self._listed(folder)
-        folders = tuple(name for name, status in names if stat.S_ISDIR(status.st_mode))
-        return Level(
-            folders, tuple(_entry(name, status) for name, status in names if stat.S_ISREG(status.st_mode))
-        )
+        found = self._listed(folder)
+        folders = tuple(each.name for each in found if each.kind == stat.S_IFDIR)
+        return Level(folders, tuple(_object(each.name, each) for each in found if each.kind == stat.S_IFREG))
 
-    def objects(self, prefix: str, after: str = "", at_once: int | None = None) -> Iterator[StoreEntry]:
+    def objects(
+        self,
+        prefix: str,
+        after: str = "",
+        at_once: int | None = None,  # noqa: ARG002
+        *,
+        whole: bool = False,
+    ) -> Iterator[StoreEntry]:
         """Yields the objects. ``at_once`` has no effect: a directory is listed as a whole, when its turn
         comes."""
-        wanted = listing_order(after)
+        for count, each in enumerate(self._objects(prefix, listing_order(after), whole)):
+            if count >= OBJECTS_MAX:
+                raise Corrupt(f"{self._root} has more than {OBJECTS_MAX} files", _KEEP_SMALLER)
+            yield each
+
+    def _objects(self, prefix: str, after: bytes, whole: bool) -> Iterator[StoreEntry]:
+        if prefix.count("/") > FOLDERS_DEEP_MAX:
+            raise Corrupt(
+                f"{self._root} has directories that are more than {FOLDERS_DEEP_MAX} deep: {prefix[:80]}…",
+                _KEEP_SMALLER,
+            )
         ordered = [
-            (f"{prefix}{name}{'/' if stat.S_ISDIR(status.st_mode) else ''}", status)
-            for name, status in self._listed(prefix.removesuffix("/"))
+            (f"{prefix}{each.name}{'/' if each.kind == stat.S_IFDIR else ''}", each)
+            for each in self._listed(prefix.removesuffix("/"))
         ]
-        for key, status in sorted(ordered, key=lambda item: listing_order(item[0])):
+        for key, each in sorted(ordered, key=lambda item: listing_order(item[0])):
             if key.endswith("/"):
-                if listing_order(key + "\U0010ffff") > wanted:
-                    yield from self.objects(key, after, at_once)
-            elif stat.S_ISREG(status.st_mode) and listing_order(key) > wanted:
-                yield _entry(key, status)
+                if listing_order(key + "\U0010ffff") > after:
+                    yield from self._objects(key, after, whole)
+            elif listing_order(key) <= after:
+                continue
+            elif each.kind == stat.S_IFREG:
+                yield _object(key, each)
+            elif whole:
+                kind = "a link" if each.kind == stat.S_IFLNK else "no regular file"
+                raise Corrupt(
+                    f"{self._root}/{key} is {kind}, and nothing that Spark writes to a checkpoint",
+                    "remove it, or put the file itself in its place",
+                )
 
     def get(self, key: str, max_bytes: int) -> bytes:
-        path = Path(f"{self._root}/{key}")
-
-        def work(_budget: object) -> bytes:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                os.close(descriptor)
-                raise Corrupt(f"{path} is not a regular file")
-            with os.fdopen(descriptor, "rb") as stream:
-                return stream.read(max_bytes + 1)
-
+        path = f"{self._root}/{key}"
         try:
-            data = self._bounded.run(str(path), work)
+            data = self._bounded.run(path, lambda _budget: self._read(key, max_bytes))
         except (FileNotFoundError, NotADirectoryError):
             raise NotFound(f"{path} does not exist") from None
         except OSError as error:
-            raise _reading_failed(error, str(path)) from None
+            raise _reading_failed(error, path) from None
         if len(data) > max_bytes:
             raise Corrupt(f"{path} is larger than the {max_bytes} bytes it may have")
         return data
@@ -104,84 +153,108 @@ class FileObjectClient:
             raise InvalidInput(
                 f"{source.location} can't be copied to {self.location}: both must be on one service"
             )
-        origin = Path(f"{source._root}/{item.key}")
+        origin = f"{source._root}/{item.key}"
 
         def work(budget: Budget) -> str:
-            try:
-                descriptor = os.open(origin, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            except (FileNotFoundError, NotADirectoryError):
-                raise NotFound(f"{origin} does not exist") from None
-            with os.fdopen(descriptor, "rb") as stream:
+            with source._opened(item.key) as descriptor:
                 found = os.fstat(descriptor)
                 if (found.st_size, str(found.st_mtime_ns)) != (item.bytes, item.mark):
                     raise Conflict(f"{origin} was replaced meanwhile")
-                chunks = iter(lambda: stream.read(CHUNK_BYTES), b"")
-                return self._publish(key, counted(chunks, budget, "copied"), found.st_mtime_ns)
+                chunks = counted(pieces_of(descriptor, found.st_size), budget, "copied")
+                return self._publish(key, chunks, found.st_mtime_ns)
 
-        return self._run(str(origin), work)
+        return self._run(origin, work)
 
     def tag(self, item: Item) -> str:
-        path = Path(f"{self._root}/{item.key}")
-
         def work(budget: Budget) -> str:
             sha256 = hashlib.sha256()
-            with path.open("rb") as stream:
-                chunks = iter(lambda: stream.read(CHUNK_BYTES), b"")
+            with self._opened(item.key) as descriptor:
+                chunks = pieces_of(descriptor, os.fstat(descriptor).st_size)
                 for chunk in counted(chunks, budget, "copied"):
                     sha256.update(chunk)
             return sha256.hexdigest()
 
-        return self._run(str(path), work)
+        return self._run(f"{self._root}/{item.key}", work)
 
     def delete(self, key: str) -> None:
         def work(_budget: Budget) -> None:
-            path = Path(f"{self._root}/{key}")
+            folder, _, name = key.rpartition("/")
             with suppress(FileNotFoundError, NotADirectoryError):
-                path.unlink()
-            with suppress(OSError):  # not empty
-                while f"{path.parent}".startswith(self._root):
-                    path = path.parent
-                    path.rmdir()
+                with directory_at(self._root, folder) as directory:
+                    os.unlink(name, dir_fd=directory)
+                self._remove_empty(folder)
 
         self._run(key, work)
+
+    def _remove_empty(self, folder: str) -> None:
+        """Removes the directory, and those above it up to the location itself, as far as they are empty."""
+        with suppress(OSError):  # not empty
+            while folder:
+                folder, _, name = folder.rpartition("/")
+                with directory_at(self._root, folder) as above:
+                    os.rmdir(name, dir_fd=above)
+            above_it, _, name = self._root.rpartition("/")
+            with directory_at(above_it) as above:
+                os.rmdir(name, dir_fd=above)
 
     def flush(self) -> None:
         with self._lock:
             touched, self._touched = self._touched, set()
         above = {
-            place for path in touched for place in (path, *path.parents) if f"{place}".startswith(self._root)
+            "/".join(parts[:n])
+            for each in touched
+            for parts in [each.split("/")]
+            for n in range(len(parts) + 1)
         }
-        for place in sorted(above | {Path(self._root).parent} if above else above):
-            self._run(str(place), partial(_sync, place))
+        for folder in sorted(above):
+            self._run(f"{self._root}/{folder}", partial(self._sync, folder))
+        if touched:
+            self._run(self._root, lambda _budget: _sync_at(self._root.rpartition("/")[0], ""))
 
     def now_s(self) -> float:
         def work(_budget: Budget) -> float:
-            written = self._partial(Path(f"{self._root}/now"), iter(()))[0]
-            try:
-                return written.stat().st_mtime
-            finally:
-                with suppress(OSError):
-                    written.unlink()
+            with self._to_write("") as directory, self._partial(directory, iter(())) as (name, _):
+                return os.stat(name, dir_fd=directory, follow_symlinks=False).st_mtime
 
         return self._run(self._root, work)
 
     # -- reading --------------------------------------------------------------------------------------------------
 
-    def _listed(self, folder: str) -> list[tuple[str, os.stat_result]]:
+    @contextmanager
+    def _opened(self, key: str) -> Iterator[int]:
+        """Opens a file for reading. Raises OSError, NotFound, Corrupt."""
+        folder, _, name = key.rpartition("/")
+        try:
+            with directory_at(self._root, folder) as directory:
+                descriptor = open_file(directory, name)
+        except (FileNotFoundError, NotADirectoryError):
+            raise NotFound(f"{self._root}/{key} does not exist") from None
+        except OSError as error:
+            raise _reading_failed(error, f"{self._root}/{key}") from None
+        try:
+            if os.fstat(descriptor).st_size > OBJECT_MAX_BYTES:
+                raise Corrupt(f"{self._root}/{key} is larger than {OBJECT_MAX_BYTES} bytes", _KEEP_SMALLER)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _read(self, key: str, max_bytes: int) -> bytes:
+        with self._opened(key) as descriptor, os.fdopen(descriptor, "rb", closefd=False) as stream:
+            return stream.read(max_bytes + 1)
+
+    def _listed(self, folder: str) -> list[_Entry]:
         path = f"{self._root}/{folder}" if folder else self._root
 
-        def work(budget: Budget) -> list[tuple[str, os.stat_result]]:
+        def work(budget: Budget) -> list[_Entry]:
             found = []
-            with os.scandir(path) as children:
+            with directory_at(self._root, folder) as directory, os.scandir(directory) as children:
                 for position, child in enumerate(children, 1):
                     budget.moved("listed", position)
-                    try:
-                        found.append((child.name, child.stat()))
-                    except OSError as error:
-                        if error.errno not in (errno.ENOENT, errno.ELOOP):
-                            raise
-                        continue  # gone meanwhile, or a link that leads nowhere
-            return sorted(found, key=lambda item: listing_order(item[0]))
+                    if position > FOLDER_MAX:
+                        raise Corrupt(f"{path} has more than {FOLDER_MAX} entries", _KEEP_SMALLER)
+                    with suppress(FileNotFoundError):  # gone meanwhile
+                        found.append(_entry(child.name, child.stat(follow_symlinks=False)))
+            return sorted(found, key=lambda each: listing_order(each.name))
 
         try:
             return self._bounded.run(path, work, LISTING_MAX_S)
@@ -192,45 +265,69 @@ class FileObjectClient:
 
     # -- writing --------------------------------------------------------------------------------------------------
 
+    @contextmanager
+    def _to_write(self, folder: str) -> Iterator[int]:
+        """Opens a directory to write to, which is made if it is missing. Raises OSError, and Conflict if the location is
+        another directory than before: where others may rename it, it can be exchanged."""
+        top, below = self._root, folder
+        if self._store:
+            umask.make_shared_directories(self._store)
+            top, below = self._store, f"{self._root[len(self._store) :]}/{folder}"
+        with directory_to_write(top, below, self._trust()) as (directory, identity):
+            if self._written_to not in (None, identity):
+                raise Conflict(
+                    f"{top} was exchanged while it was written to", "see who may change its directory"
+                )
+            self._written_to = identity
+            yield directory
+
+    def _trust(self) -> WriterTrust:
+        return store_trust(self._store) if self._store else own_trust()
+
     def _create(self, key: str, data: bytes) -> None:
-        target = Path(f"{self._root}/{key}")
-        written = self._partial(target, iter((data,)))[0]
-        try:
-            os.link(written, target)
-        except FileExistsError:
-            if target.read_bytes() != data:
-                raise Conflict(f"{target} exists with another content; it is never overwritten") from None
-        finally:
-            with suppress(OSError):
-                written.unlink()
-        _sync(target.parent)
+        folder, _, name = key.rpartition("/")
+        with self._to_write(folder) as directory:
+            with self._partial(directory, iter((data,))) as (written, _):
+                try:
+                    os.link(written, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+                except FileExistsError:
+                    if self._read(key, len(data)) != data:
+                        raise Conflict(
+                            f"{self._root}/{key} exists with another content; it is never overwritten"
+                        ) from None
+            _sync(directory)
 
     def _publish(self, key: str, chunks: Iterator[bytes], modified_ns: int | None) -> str:
-        target = Path(f"{self._root}/{key}")
-        written, sha256 = self._partial(target, chunks)
-        try:
-            if modified_ns is not None:  # so that a copy that is there already is known again
-                os.utime(written, ns=(modified_ns, modified_ns))
-            written.replace(target)
-        finally:
-            with suppress(OSError):
-                written.unlink()
+        folder, _, name = key.rpartition("/")
+        with (
+            self._to_write(folder) as directory,
+            self._partial(directory, chunks, modified_ns) as (written, sha256),
+        ):
+            os.rename(written, name, src_dir_fd=directory, dst_dir_fd=directory)
         with self._lock:
-            self._touched.add(target.parent)
+            self._touched.add(folder)
         return sha256
 
     @staticmethod
-    def _partial(target: Path, chunks: Iterator[bytes]) -> tuple[Path, str]:
-        umask.make_shared_directories(str(target.parent))
-        written = target.with_name(f".{secrets.token_hex(8)}{PARTIAL}")
+    @contextmanager
+    def _partial(
+        directory: int, chunks: Iterator[bytes], modified_ns: int | None = None
+    ) -> Iterator[tuple[str, str]]:
+        """Writes a file of its own name, and yields that name and the sha256 of what it has. At the end the name is gone."""
+        written = f".{secrets.token_hex(8)}{PARTIAL}"
         try:
-            with written.open("xb") as stream:
+            with os.fdopen(create_file(directory, written), "wb") as stream:
                 umask.share(stream.fileno())
-                return written, write_chunks(stream, chunks)
-        except BaseException:
+                sha256 = write_chunks(stream, chunks)
+                if modified_ns is not None:  # so that a copy that is there already is known again
+                    os.utime(stream.fileno(), ns=(modified_ns, modified_ns))
+            yield written, sha256
+        finally:
             with suppress(OSError):
-                written.unlink()
-            raise
+                os.unlink(written, dir_fd=directory)
+
+    def _sync(self, folder: str, _budget: Budget) -> None:
+        _sync_at(self._root, folder)
 
     def _run(self, what: str, work: Callable[[Budget], T], max_s: float = TRANSFER_MAX_S) -> T:
         try:
@@ -239,21 +336,28 @@ class FileObjectClient:
             raise _writing_failed(error, what) from None
 
 
-def _entry(key: str, status: os.stat_result) -> StoreEntry:
-    return StoreEntry(key, status.st_size, status.st_mtime, str(status.st_mtime_ns))
+def _entry(name: str, status: os.stat_result) -> _Entry:
+    return _Entry(name, stat.S_IFMT(status.st_mode), status.st_size, status.st_mtime_ns)
 
 
-def _sync(directory: Path, _budget: Budget | None = None) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with suppress(OSError):  # some network file systems have no such call for directories
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _object(key: str, entry: _Entry) -> StoreEntry:
+    return StoreEntry(key, entry.bytes, entry.modified_ns / 1e9, str(entry.modified_ns))
+
+
+def _sync_at(path: str, folder: str) -> None:
+    with suppress(FileNotFoundError), directory_at(path, folder) as directory:
+        _sync(directory)
+
+
+def _sync(directory: int) -> None:
+    with suppress(OSError):  # some network file systems have no such call for directories
+        os.fsync(directory)
 
 
 def _reading_failed(error: OSError, path: str) -> SupervisorError:
-    if error.errno in (errno.ELOOP, errno.ENXIO):
+    if isinstance(error, UntrustedPath):
+        return _not_trusted(error)
+    if error.errno in (errno.ELOOP, errno.ENXIO, errno.EINVAL):
         return Corrupt(f"{path} is not a regular file")
     if isinstance(error, PermissionError):
         return AccessDenied(f"{path} may not be read by the supervisor", "grant it to the user that runs it")
@@ -262,6 +366,8 @@ def _reading_failed(error: OSError, path: str) -> SupervisorError:
 
 def _writing_failed(error: OSError, what: str) -> SupervisorError:
     reason = error.strerror or str(error)
+    if isinstance(error, UntrustedPath):
+        return _not_trusted(error)
     if isinstance(error, FileNotFoundError):
         return NotFound(f"{what} does not exist")
     if isinstance(error, PermissionError | NotADirectoryError | IsADirectoryError):
@@ -269,3 +375,10 @@ def _writing_failed(error: OSError, what: str) -> SupervisorError:
             f"{what} can't be read or written ({reason})", "correct the permissions, or the location"
         )
     return Unreachable(f"{what} can't be read or written ({reason})", "make room or repair it, and try again")
+
+
+def _not_trusted(error: UntrustedPath) -> AccessDenied:
+    return AccessDenied(
+        f"{error.filename} is not used: {error.strerror} (user {os.geteuid()} asks)",
+        "do it as the user to whom it belongs, or give a place that only root and the user of the supervisor can change",
+    )

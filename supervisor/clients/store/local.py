@@ -7,6 +7,7 @@ a passing trouble of this host (``Unreachable``: try again), and says nothing ab
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import secrets
@@ -14,11 +15,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from supervisor.clients.store.base import CHUNK_BYTES
 from supervisor.clients.store.deadline import Budget
 from supervisor.errors import Conflict, InvalidInput, Unreachable
+
+_ZEROS: Final = bytes(CHUNK_BYTES)
 
 
 class TargetTrouble(Unreachable):
@@ -73,13 +76,44 @@ def counted(chunks: Iterable[bytes], budget: Budget, way: str) -> Iterator[bytes
         yield chunk
 
 
+def pieces_of(descriptor: int, size: int) -> Iterator[bytes]:
+    """Yields the content of an open file up to ``size``, in pieces. A hole is a piece of zeros of its own, or several.
+    Raises OSError."""
+    position = 0
+    while position < size:
+        begin = _data_from(descriptor, position, size)
+        while position < begin:
+            yield _ZEROS[: begin - position]
+            position += min(len(_ZEROS), begin - position)
+        end = min(size, os.lseek(descriptor, position, os.SEEK_HOLE)) if position < size else size
+        while position < end and (piece := os.pread(descriptor, min(CHUNK_BYTES, end - position), position)):
+            yield piece
+            position += len(piece)
+        if position < end:
+            return  # it was cut off meanwhile
+
+
+def _data_from(descriptor: int, position: int, size: int) -> int:
+    """Returns where the next data is, or ``size``."""
+    try:
+        return min(size, os.lseek(descriptor, position, os.SEEK_DATA))
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return size
+        raise
+
+
 def write_chunks(stream: IO[bytes], chunks: Iterable[bytes]) -> str:
-    """Writes all, and calls fsync; returns the sha256 in hex of what was written. Raises OSError and what the
-    iteration raises."""
+    """Writes all, and calls fsync; returns the sha256 in hex of what was written. A chunk of zeros becomes a hole. Raises
+    OSError and what the iteration raises."""
     sha256 = hashlib.sha256()
     for chunk in chunks:
         sha256.update(chunk)
-        stream.write(chunk)
+        if chunk == _ZEROS[: len(chunk)]:
+            stream.seek(len(chunk), os.SEEK_CUR)
+        else:
+            stream.write(chunk)
+    stream.truncate()
     stream.flush()
     os.fsync(stream.fileno())
     return sha256.hexdigest()

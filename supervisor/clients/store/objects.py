@@ -16,6 +16,9 @@ from supervisor.clients.store.base import StoreEntry
 PARTIAL: Final = ".partial"
 """The names of files that are being written end with this: what is left of a crash is no object."""
 
+FOLDERS_DEEP_MAX: Final = 64
+"""No checkpoint is nested deeper."""
+
 
 class Item(NamedTuple):
     """Is an object as it was listed. ``mark`` changes when the object is replaced (ETag; time of the last
@@ -50,10 +53,12 @@ class ObjectClient(Protocol):
         """Returns one level. ``folder`` is ``""`` for the top, else a path without slashes at its ends."""
         ...
 
-    def objects(self, prefix: str, after: str = "", at_once: int | None = None) -> Iterator[StoreEntry]:
+    def objects(
+        self, prefix: str, after: str = "", at_once: int | None = None, *, whole: bool = False
+    ) -> Iterator[StoreEntry]:
         """Yields all objects below ``prefix`` (empty, or a folder with its slash) whose key is greater than
         ``after``, by the bytes of their keys. Directory markers are skipped. ``at_once`` is the size of a
-        page."""
+        page. With ``whole``, what lies there and is no object (a link) raises ``Corrupt``; else it is left out."""
         ...
 
     def get(self, key: str, max_bytes: int) -> bytes:

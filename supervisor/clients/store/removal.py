@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from supervisor.clients.store.deadline import Bounded, Budget, slots_on
+from supervisor.clients.store.objects import FOLDERS_DEEP_MAX
 from supervisor.clock import boottime_s
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
 from supervisor.model.deletable import holds_savepoints
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 BATCH_MAX: Final = 1_000
 BATCH_DEADLINE_S: Final = 30.0
-FOLDERS_DEEP_MAX: Final = 64
 KEPT_LATE_S: Final = 3_600.0
 """This is the ``late_s`` of a directory that could be emptied but not removed: a process that was stopped for
 longer is taken for dead."""

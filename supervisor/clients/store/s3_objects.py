@@ -114,8 +114,15 @@ class S3ObjectClient:
             raise Unreachable(f"{self._says_more()}, and lists an empty page")
         return page, more
 
-    def objects(self, prefix: str, after: str = "", at_once: int | None = None) -> Iterator[StoreEntry]:
-        """Implements ``ObjectClient.objects``; ``prefix`` need not end at a slash."""
+    def objects(
+        self,
+        prefix: str,
+        after: str = "",
+        at_once: int | None = None,
+        *,
+        whole: bool = False,  # noqa: ARG002
+    ) -> Iterator[StoreEntry]:
+        """Implements ``ObjectClient.objects``; ``prefix`` need not end at a slash. All that is there is an object."""
         more = True
         while more:
             page, more = self.page(prefix, after, at_once)

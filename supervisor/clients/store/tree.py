@@ -81,11 +81,11 @@ def open_tree(location: str, access: S3Access, deadline_s: float = DEADLINE_S) -
     return None if client is None else ObjectTree(client)
 
 
-def open_objects(location: str, access: S3Access, deadline_s: float) -> ObjectClient | None:
-    """Returns the client of ``open_tree``, for other views."""
+def open_objects(location: str, access: S3Access, deadline_s: float, store: str = "") -> ObjectClient | None:
+    """Returns the client of ``open_tree``, for other views. ``store`` is that of ``area.open_area``."""
     location = normalise(location)
     if location.startswith("file://"):
-        return FileObjectClient(location, deadline_s)
+        return FileObjectClient(location, deadline_s, store)
     if location.startswith("s3://"):
         from supervisor.clients.store.s3_objects import S3ObjectClient  # here: boto3 is slow to import
 

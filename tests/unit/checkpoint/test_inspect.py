@@ -110,9 +110,10 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: str) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied", path)
+    def refuse(directory: int) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
 
+    (tmp_path / "ck").mkdir()
     monkeypatch.setattr(os, "scandir", refuse)  # root may read everything
     with pytest.raises(AccessDenied):
         inspected(tmp_path / "ck")

@@ -16,6 +16,7 @@ import pytest
 from supervisor.cli import logs
 from supervisor.cli.logs import harmless
 from supervisor.model.records import OwnState, with_entry
+from supervisor.operations.log_parts import OutputUnusable
 from supervisor.shim.output import RotatedFile
 from tests.fakes.registry_bench import AT
 from tests.unit.cli.conftest import Terminal, replace_sleep
@@ -195,6 +196,19 @@ def test_following_over_a_rotation_loses_nothing(tmp_path: Path) -> None:
     over.set()
     reader.join(10)
     assert reader.text == b"1\n2\n3\n4\n"
+
+
+def test_following_does_not_go_over_a_link_that_is_there_after_a_rotation(tmp_path: Path) -> None:
+    log, secret = tmp_path / "a" / "u.1.log", tmp_path / "secret"
+    log.parent.mkdir()
+    log.write_bytes(b"1\n")
+    secret.write_text("of whoever follows")
+    followed = logs._tail(log, lambda: False)
+    assert next(followed) == b"1\n"
+    (tmp_path / "link").symlink_to(secret)
+    (tmp_path / "link").rename(log)
+    with pytest.raises(OutputUnusable, match="is a symbolic link or no regular file"):
+        next(followed)
 
 
 @pytest.mark.usefixtures("quick")

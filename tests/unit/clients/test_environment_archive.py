@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from supervisor.clients import environment_archive, unzipped
-from supervisor.clients.environment_archive import ForbiddenInterpreter, require_environment, unpack
+from supervisor.clients.environment_archive import ForbiddenInterpreter, require_environment
+from supervisor.clients.opened_as import open_as
 from supervisor.errors import InvalidInput, Unreachable
 
 UNPACKS = pytest.mark.skipif(
@@ -40,6 +41,11 @@ def packed(path: Path, *members: Member, kind: bytes | None = None) -> Path:
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
     return path
+
+
+def unpack(archive: Path, target: Path, is_allowed: Callable[[str], bool]) -> str:
+    with open_as(str(archive), None) as file:
+        return environment_archive.unpack(archive, file, target, is_allowed)
 
 
 def unpacked(

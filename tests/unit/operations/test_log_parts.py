@@ -69,7 +69,7 @@ def test_a_piece_has_as_many_bytes_as_are_asked_for_and_says_where_it_ends(path:
 def test_a_rotation_while_the_parts_are_opened_loses_nothing(path: Path, monkeypatch: Any) -> None:
     path.with_name("u.1.log.1").write_bytes(b"one\n")
     path.write_bytes(b"two\n")
-    opened = log_parts._open_file
+    opened = log_parts.open_file
 
     def rotate_after_the_first(folder: int, name: str) -> int:
         descriptor = opened(folder, name)
@@ -79,7 +79,7 @@ def test_a_rotation_while_the_parts_are_opened_loses_nothing(path: Path, monkeyp
             path.write_bytes(b"three\n")
         return descriptor
 
-    monkeypatch.setattr(log_parts, "_open_file", rotate_after_the_first)
+    monkeypatch.setattr(log_parts, "open_file", rotate_after_the_first)
     assert all_of(path) == b"one\ntwo\n"
 
 
@@ -387,7 +387,7 @@ def test_what_this_user_may_not_read(path: Path, monkeypatch: Any) -> None:
     def refused(folder: int, name: str) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(log_parts, "_open_file", refused)
+    monkeypatch.setattr(log_parts, "open_file", refused)
     with pytest.raises(SupervisorError, match=r"may not read .*u\.1\.log; ask as the user of the supervisor"):
         all_of(path)
 

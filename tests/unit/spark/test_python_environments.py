@@ -129,7 +129,7 @@ def test_what_was_changed_since_it_was_named_is_not_taken_for_it(
     archive = packed(tmp_path / "env.tar.gz", PYTHON)
 
     def changed_first(path: Path, *rest: Any) -> str:
-        packed(tmp_path / "new.tar.gz", PYTHON, ("new", b"", 0o644)).replace(path)
+        path.write_bytes(packed(tmp_path / "new.tar.gz", PYTHON, ("new", b"", 0o644)).read_bytes())
         return unpack(path, *rest)
 
     with monkeypatch.context() as patched, pytest.raises(Unreachable, match="was changed while"):

@@ -1,0 +1,276 @@
+"""Opens files and directories at paths that another Unix user may be able to change: checkpoints, savepoints, restored
+copies, the directories of logs. Whoever reads or writes there goes through this module.
+
+A job's user, or somebody else, may put a link, a FIFO or another directory there at any time. So a path is walked by
+descriptors, and each of them is judged by what it is, not by its name:
+
+* **Links.** Above a location a link is followed if root or the user of this process has made it, in a directory that nobody
+  else can change: so an administrator may move data. Within a location no link is followed. What a link of the job itself
+  would lead to is not its to choose.
+* **Files** are regular ones. Opening never waits. In a directory that others may change, a file of root or of this
+  process's user that has a second name is refused: somebody may have given it that name.
+* **Writing.** Each directory that is written to belongs to root or to the user of this process, and nobody else may change
+  it. New directories are made below nobody else's. ``store_trust`` says what holds within the supervisor's own store.
+
+Errors are OSError. ``UntrustedPath`` is one that says which part is not trusted and why.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from supervisor.clients import umask
+from supervisor.clients.access import WRITE, granted_at
+from supervisor.model.driver_user import ROOT
+
+LINKS_MAX: Final = 40
+"""As many links of one path the kernel follows."""
+_ENTER: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class UntrustedPath(PermissionError):
+    """Says that a path leads over what another user has chosen, or may change."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(errno.EPERM, why, path)
+
+
+@dataclass(frozen=True, slots=True)
+class WriterTrust:
+    """Says who may own and change a directory, so that this process writes to it: ``owners``, and the members of
+    ``groups``; ``anybody`` says that it may be open to all. A group is trusted too if this process's own umask lets it
+    write to what is made."""
+
+    owners: frozenset[int]
+    groups: frozenset[int] = frozenset()
+    anybody: bool = False
+
+    def why_not(self, directory: int) -> str:
+        """Returns why nothing is written to the directory, which is open for reading, or nothing. Raises OSError."""
+        found = os.fstat(directory)
+        if found.st_uid not in self.owners:
+            return f"belongs to user {found.st_uid}"
+        if found.st_mode & stat.S_IWOTH and not self.anybody:
+            return "may be changed by everybody"
+        users = [uid for uid, may in granted_at(directory).items() if may & WRITE and uid not in self.owners]
+        if users:
+            return f"may be changed by user {users[0]}"
+        is_shared = found.st_gid in self.groups or umask.lets_group_write()
+        return "" if is_shared or not found.st_mode & stat.S_IWGRP else "may be changed by its group"
+
+
+def own_trust() -> WriterTrust:
+    """Returns the trust outside of the store: root and the user of this process."""
+    return WriterTrust(frozenset({ROOT, os.geteuid()}))
+
+
+def store_trust(store: str) -> WriterTrust:
+    """Returns the trust within the directory of the store. The operator has said by its owner, its group and its mode who
+    writes there; whoever else may, is trusted with nothing below. Raises OSError."""
+    found = Path(store).stat()
+    groups = frozenset({found.st_gid}) if found.st_mode & stat.S_IWGRP else frozenset[int]()
+    owners = {ROOT, os.geteuid(), found.st_uid}
+    return WriterTrust(frozenset(owners), groups, bool(found.st_mode & stat.S_IWOTH))
+
+
+# -- directories ----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def directory_at(path: str, below: str = "") -> Iterator[int]:
+    """Opens the directory ``below`` in the location ``path``, which is absolute, to list it. Raises OSError."""
+    with _listed(_entered(path), path, below) as descriptor:
+        yield descriptor
+
+
+@contextmanager
+def directory_in(own: str, below: str) -> Iterator[int]:
+    """Does the same for ``own``, which the operator has named, so that links of it are his; within it no link is followed.
+    Raises OSError."""
+    entered = os.open(own, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    with _listed(entered, own, below) as descriptor:
+        yield descriptor
+
+
+@contextmanager
+def _listed(descriptor: int, path: str, below: str) -> Iterator[int]:
+    try:
+        for name in filter(None, below.split("/")):
+            descriptor = _moved(descriptor, _step(descriptor, name, f"{path}/{below}"))
+        listed = os.open(".", _LIST, dir_fd=descriptor)
+    finally:
+        os.close(descriptor)
+    try:
+        yield listed
+    finally:
+        os.close(listed)
+
+
+def _entered(path: str) -> int:
+    """Returns a descriptor of the directory, which leads to it and can't list it. Links are judged. Raises OSError."""
+    left, links, at = deque(path.split("/")), 0, os.open("/", _ENTER)
+    try:
+        while left:
+            name = left.popleft()
+            if name in ("", "."):
+                continue
+            try:
+                at = _moved(at, os.open(name, _ENTER, dir_fd=at))
+            except NotADirectoryError:
+                target = _target(at, name, path)
+                links += 1
+                if links > LINKS_MAX:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from None
+                left.extendleft(reversed(target.split("/")))
+                if target.startswith("/"):
+                    at = _moved(at, os.open("/", _ENTER))
+    except BaseException:
+        os.close(at)
+        raise
+    return at
+
+
+def _target(directory: int, name: str, path: str) -> str:
+    """Returns where the link ``name`` leads, if it may be followed. Raises OSError: NotADirectoryError if it is no link."""
+    link = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        found = os.fstat(link)
+        if not stat.S_ISLNK(found.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        if found.st_uid not in (ROOT, os.geteuid()):
+            raise UntrustedPath(path, f"{name} is a link of user {found.st_uid}, and is not followed")
+        if _is_changeable(directory):
+            raise UntrustedPath(
+                path, f"{name} is a link in a directory that others may change, and is not followed"
+            )
+        return os.readlink("", dir_fd=link)
+    finally:
+        os.close(link)
+
+
+def _is_changeable(directory: int) -> bool:
+    """Says whether somebody else than root and the user of this process may exchange what is in the directory. In a sticky
+    one everybody may exchange only his own."""
+    found = os.fstat(directory)
+    if found.st_uid not in (ROOT, os.geteuid()):
+        return True
+    by_others = stat.S_IWOTH | (0 if umask.lets_group_write() else stat.S_IWGRP)
+    return bool(found.st_mode & by_others) and not found.st_mode & stat.S_ISVTX
+
+
+def _step(directory: int, name: str, path: str) -> int:
+    """Returns a descriptor of the directory ``name``, which is no link. Raises OSError."""
+    try:
+        return os.open(name, _ENTER, dir_fd=directory)
+    except NotADirectoryError:
+        if stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+            raise UntrustedPath(path, f"{name} is a link within it, and is not followed") from None
+        raise
+
+
+def _moved(before: int, now: int) -> int:
+    os.close(before)
+    return now
+
+
+# -- files ----------------------------------------------------------------------------------------------------------
+
+
+def open_file(directory: int, name: str) -> int:
+    """Returns a descriptor of the regular file ``name`` of a directory, for reading. Raises OSError: ELOOP for a link,
+    EINVAL for what is no file."""
+    descriptor = os.open(name, _READ, dir_fd=directory)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", name)
+        if found.st_nlink > 1 and found.st_uid in (ROOT, os.geteuid()) and _is_changeable(directory):
+            raise UntrustedPath(
+                name,
+                f"{name} is a second name of a file of user {found.st_uid}, in a directory of others",
+            )
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def create_file(directory: int, name: str) -> int:
+    """Returns a descriptor of a new file, for writing. Raises OSError: FileExistsError if the name is taken, by whatever."""
+    return os.open(name, _NEW, 0o666, dir_fd=directory)
+
+
+# -- writing --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def directory_to_write(path: str, below: str, trust: WriterTrust) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Opens the directory ``below`` in the location ``path``, to write to it; what is missing is made. Yields the
+    descriptor, and device and inode of the location itself. Raises OSError: UntrustedPath if ``trust`` does not hold for
+    one of them."""
+    descriptor = _location_to_write(path, trust)
+    try:
+        _require(descriptor, path, trust)
+        found = os.fstat(descriptor)
+        at = path
+        for name in filter(None, below.split("/")):
+            at = f"{at}/{name}"
+            descriptor = _moved(descriptor, _made(descriptor, name, at))
+            _require(descriptor, at, trust)
+        yield descriptor, (found.st_dev, found.st_ino)
+    finally:
+        os.close(descriptor)
+
+
+def _location_to_write(path: str, trust: WriterTrust) -> int:
+    try:
+        entered = _entered(path)
+    except FileNotFoundError:
+        above, _, name = path.rpartition("/")
+        parent = _location_to_write(above, trust)
+        try:
+            owner = os.fstat(parent).st_uid
+            if owner not in trust.owners:
+                raise UntrustedPath(path, f"{above} belongs to user {owner}") from None
+            return _made(parent, name, path)
+        finally:
+            os.close(parent)
+    try:
+        return os.open(".", _LIST, dir_fd=entered)
+    finally:
+        os.close(entered)
+
+
+def _made(directory: int, name: str, path: str) -> int:
+    """Returns a descriptor of the directory ``name``, which is made if it is missing. Raises OSError."""
+    with_mode = False
+    try:
+        os.mkdir(name, 0o777, dir_fd=directory)
+        with_mode = True
+    except FileExistsError:
+        pass
+    entered = _step(directory, name, path)
+    try:
+        descriptor = os.open(".", _LIST, dir_fd=entered)
+    finally:
+        os.close(entered)
+    if with_mode:
+        umask.share(descriptor)
+    return descriptor
+
+
+def _require(directory: int, path: str, trust: WriterTrust) -> None:
+    why = trust.why_not(directory)
+    if why:
+        raise UntrustedPath(path, f"{path} {why}")

@@ -1,0 +1,364 @@
+"""What a job's user puts where the supervisor, or an operator, reads and writes: links, FIFOs, second names, directories that
+were there before. With real users: the supervisor's is 20000, the job's 20001.
+
+Each test does it in a process of its own that has become that user, so that it fails by what the code asks, and by what the
+kernel refuses to that user, and not by root's rights.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from supervisor.clients.opened_as import open_as
+from supervisor.clients.store import file_objects
+from supervisor.clients.store.area import open_area
+from supervisor.clients.store.file_objects import FileObjectClient
+from supervisor.clients.store.objects import Item
+from supervisor.errors import AccessDenied, Corrupt, InvalidInput, NotFound
+from supervisor.model.driver_user import DriverUser
+from supervisor.savepoints.create import Creation
+from supervisor.savepoints.restore import MARK, restore
+from supervisor.spec.s3a import S3Access
+from tests.unit.checkpoint.golden import unpack
+from tests.unit.checkpoint.savepoints import AT, area, begun
+
+SERVICE, HOSTILE, NEIGHBOUR = 20000, 20001, 20002
+SECRET = "what only the supervisor may read"
+pytestmark = pytest.mark.users
+
+
+def as_user(uid: int, what: Callable[[], object]) -> None:
+    """Runs it as that user and nothing more, in a process of its own. What it raises fails the test."""
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        said = ""
+        try:
+            os.setgroups([])
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+            os.umask(0o022)
+            what()
+        except BaseException:
+            said = traceback.format_exc()
+        os.write(writes, said.encode()[-60_000:])
+        os._exit(0)
+    os.close(writes)
+    with os.fdopen(reads) as output:
+        said = output.read()
+    os.waitpid(child, 0)
+    assert not said, said
+
+
+class Ground:
+    """``service`` is a directory of the supervisor's, ``open`` one in which everybody makes what he likes, ``of_job`` one of the
+    job's user with its checkpoint, ``secret`` a file that the supervisor alone may read."""
+
+    def __init__(self, root: Path) -> None:
+        root.chmod(0o755)
+        self.root, self.service, self.open = root, root / "service", root / "open"
+        self.of_job, self.checkpoint = self.open / "job", self.open / "job" / "files"
+        for directory in (self.service, self.open, self.of_job):
+            directory.mkdir()
+        self.open.chmod(0o1777)
+        unpack("files", self.of_job)
+        self.secret = self.service / "token"
+        self.secret.write_text(SECRET)
+        self.secret.chmod(0o600)
+        for path, owner in ((self.service, SERVICE), (self.of_job, HOSTILE)):
+            for each in (path, *path.rglob("*")):
+                os.chown(each, owner, owner)
+
+    def read(self, location: Path, key: str) -> bytes:
+        return open_area(str(location), S3Access()).read(key, 1000)
+
+    def create(self, place: Path) -> None:
+        """As the leader does it, when ``place`` is where the copies shall lie."""
+        Creation(area(self.checkpoint), area(place), begun(self.checkpoint, place), lambda: AT).run()
+
+    def all_that_is_read(self, directory: Path) -> str:
+        return "".join(path.read_text("latin-1") for path in directory.rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def ground() -> Iterator[Ground]:
+    root = Path(tempfile.mkdtemp(prefix="foreign-"))  # where other users get to, unlike tmp_path
+    yield Ground(root)
+    shutil.rmtree(root)
+
+
+# -- reading --------------------------------------------------------------------------------------------------------
+
+
+def test_a_savepoint_does_not_follow_a_link_of_the_job(ground: Ground) -> None:
+    store = ground.service / "store"
+
+    def save() -> None:
+        ground.create(store / "savepoints" / "clicks" / "one")
+
+    as_user(SERVICE, save)  # it can be saved
+    shutil.rmtree(store)
+    as_user(HOSTILE, lambda: (ground.checkpoint / "sources" / "0" / "loot").symlink_to(ground.secret))
+
+    def refused() -> None:
+        with pytest.raises(Corrupt, match="sources/0/loot is a link"):
+            save()
+        with pytest.raises(Corrupt, match="is not a regular file"):
+            ground.read(ground.checkpoint, "sources/0/loot")
+
+    as_user(SERVICE, refused)
+    assert SECRET not in ground.all_that_is_read(store)
+
+
+def test_a_directory_of_a_checkpoint_that_is_a_link_leads_nowhere(ground: Ground) -> None:
+    def plant() -> None:
+        (ground.checkpoint / "commits").rename(ground.checkpoint / "was")
+        (ground.checkpoint / "commits").symlink_to(ground.service)
+        (ground.of_job / "by-link").symlink_to(ground.service)
+
+    as_user(HOSTILE, plant)
+
+    def refused() -> None:
+        with pytest.raises(AccessDenied, match="commits is a link within it"):
+            ground.read(ground.checkpoint, "commits/token")
+        with pytest.raises(AccessDenied, match=rf"by-link is a link of user {HOSTILE}"):
+            ground.read(ground.of_job / "by-link", "token")
+        with pytest.raises(AccessDenied, match="is not followed"):
+            open_area(str(ground.of_job / "by-link"), S3Access()).level("")
+
+    as_user(SERVICE, refused)
+
+
+def test_a_second_name_of_a_file_of_the_supervisor_is_not_read(ground: Ground) -> None:
+    """The kernel refuses such names unless fs.protected_hardlinks is off: so root makes it here."""
+    os.link(ground.secret, ground.checkpoint / "sources" / "loot")
+
+    def refused() -> None:
+        with pytest.raises(AccessDenied, match="second name of a file"):
+            ground.read(ground.checkpoint, "sources/loot")
+
+    as_user(SERVICE, refused)
+
+
+def test_a_pipe_in_a_checkpoint_holds_nobody_up(ground: Ground) -> None:
+    as_user(HOSTILE, lambda: os.mkfifo(ground.checkpoint / "offsets" / "99"))
+
+    def refused() -> None:
+        with pytest.raises(Corrupt, match="is not a regular file"):
+            ground.read(ground.checkpoint, "offsets/99")
+        assert "99" not in {each.key for each in area(ground.checkpoint).level("offsets").objects}
+
+    as_user(SERVICE, refused)
+
+
+def test_links_to_their_own_directory_make_no_listing_without_end(ground: Ground) -> None:
+    def plant() -> None:
+        for name in "ab":
+            (ground.checkpoint / "sources" / name).symlink_to(".")
+
+    before = len(list(area(ground.checkpoint).entries("")))
+    as_user(HOSTILE, plant)
+    assert len(list(area(ground.checkpoint).entries(""))) == before
+
+
+def test_a_hole_of_a_job_is_a_hole_of_the_copy(ground: Ground) -> None:
+    sparse = ground.checkpoint / "sources" / "sparse"
+    with sparse.open("wb") as file:
+        file.seek(64 << 20)
+        file.write(b"end")
+    source, copy = area(ground.checkpoint), area(ground.root / "copy")
+    (item,) = (each for each in source.items() if each.key == "sources/sparse")
+    assert copy.copy_from(source, item, "x") == source.tag(item)
+    made = (ground.root / "copy" / "x").stat()
+    assert (made.st_size, made.st_blocks) == (sparse.stat().st_size, sparse.stat().st_blocks)
+
+
+def test_what_no_checkpoint_is_like_has_an_end(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    (ground.checkpoint / "sources" / "large").touch()
+    os.truncate(ground.checkpoint / "sources" / "large", file_objects.OBJECT_MAX_BYTES + 1)
+    found = area(ground.checkpoint)
+    with pytest.raises(Corrupt, match="sources/large is larger than"):
+        found.tag(Item("sources/large", 0, ""))
+    with monkeypatch.context() as patched, pytest.raises(Corrupt, match="has more than 3 files"):
+        patched.setattr(file_objects, "OBJECTS_MAX", 3)
+        list(found.entries(""))
+    with monkeypatch.context() as patched, pytest.raises(Corrupt, match="has more than 2 entries"):
+        patched.setattr(file_objects, "FOLDER_MAX", 2)
+        found.level("")
+    (ground.checkpoint / "/".join("d" * 70)).mkdir(parents=True)
+    with pytest.raises(Corrupt, match="more than 64 deep"):
+        list(found.entries(""))
+
+
+# -- writing --------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_written_below_a_directory_of_the_job(ground: Ground) -> None:
+    """Ids of scheduled savepoints can be known before: what the job has put at such a place is not used."""
+    place = ground.of_job / "files.savepoints" / "clicks" / "scheduled-20261128-120000"
+
+    def plant() -> None:
+        (place / "data").mkdir(parents=True)
+        (place / "data" / "sources").symlink_to(ground.service)
+        for directory in (ground.of_job, *ground.of_job.rglob("*")):
+            if directory.is_dir() and not directory.is_symlink():
+                directory.chmod(0o777)
+
+    as_user(HOSTILE, plant)
+    before = sorted(ground.service.rglob("*"))
+
+    def refused() -> None:
+        with pytest.raises(AccessDenied, match=rf"belongs to user {HOSTILE}"):
+            ground.create(place)
+        with pytest.raises(AccessDenied, match=rf"belongs to user {HOSTILE}"):
+            ground.create(ground.of_job / "new")
+
+    as_user(SERVICE, refused)
+    refused()  # nor as root
+    assert sorted(ground.service.rglob("*")) == before
+    assert not (ground.of_job / "new").exists()
+
+
+def test_a_directory_that_its_parent_opens_to_others_is_not_written_to(ground: Ground) -> None:
+    """By a default ACL, whatever the umask of who makes it."""
+    as_user(HOSTILE, lambda: (ground.open / "shared").mkdir())
+    (ground.open / "of-root").mkdir()
+    entries = [(1, 7, -1), (2, 7, HOSTILE), (4, 0, -1), (16, 7, -1), (32, 0, -1)]
+    default = struct.pack("<I", 2) + b"".join(
+        struct.pack("<HHI", tag, may, uid & 0xFFFFFFFF) for tag, may, uid in entries
+    )
+    os.setxattr(ground.open / "of-root", "system.posix_acl_default", default)
+    (ground.open / "of-root").chmod(0o777)
+
+    def refused() -> None:
+        with pytest.raises(AccessDenied, match=rf"may be changed by user {HOSTILE}"):
+            ground.create(ground.open / "of-root" / "copy")
+
+    as_user(SERVICE, refused)
+    assert not list((ground.open / "of-root").rglob("*.json"))
+
+
+def test_a_restore_by_root_writes_nothing_where_the_job_has_prepared_it(ground: Ground) -> None:
+    saved = ground.service / "store" / "savepoints" / "clicks" / "one"
+    as_user(SERVICE, lambda: ground.create(saved))
+    objects = json.loads((saved / "manifest.json").read_text())["objects_sha256"]
+    cron, target = ground.root / "cron.d", ground.of_job / "files.from-one-12345678"
+    cron.mkdir()
+
+    def plant() -> None:
+        target.mkdir()
+        (target / "sources").symlink_to(cron)
+        (target / MARK).write_text(json.dumps({"v": 1, "savepoint": "one", "objects": objects}))
+
+    as_user(HOSTILE, plant)
+    of_store = open_area(str(saved), S3Access(), store=str(ground.service / "store"))
+    with pytest.raises(AccessDenied, match=rf"belongs to user {HOSTILE}.*do it as the user"):
+        restore(of_store, area(target), AT)
+    with pytest.raises(AccessDenied, match=rf"belongs to user {HOSTILE}"):
+        restore(of_store, area(ground.of_job / "files.from-one-87654321"), AT)
+    assert not list(cron.iterdir())
+
+
+def test_a_place_that_is_exchanged_meanwhile_is_not_written_to_again(ground: Ground) -> None:
+    def exchanged() -> None:
+        client = FileObjectClient(f"file://{ground.service}/shared/place")
+        client.put("one", b"1", only_new=True)
+        (ground.service / "shared" / "place").rename(ground.service / "shared" / "was")
+        (ground.service / "shared" / "place").mkdir()
+        with pytest.raises(Exception, match="was exchanged while it was written to"):
+            client.put("two", b"2", only_new=True)
+
+    as_user(SERVICE, exchanged)
+
+
+# -- files in place ---------------------------------------------------------------------------------------------------
+
+
+def user_of(uid: int) -> DriverUser:
+    return DriverUser(name=str(uid), uid=uid, gid=uid)
+
+
+def test_a_file_in_place_is_opened_as_the_user_of_the_job(ground: Ground) -> None:
+    link, own, pipe = ground.of_job / "x.py", ground.of_job / "own.py", ground.of_job / "pipe"
+
+    def plant() -> None:
+        link.symlink_to(ground.secret)
+        own.write_text("print()")
+        own.chmod(0o600)
+        os.mkfifo(pipe)
+
+    as_user(HOSTILE, plant)
+    with open_as(str(own), user_of(HOSTILE)) as file:
+        assert file.read() == b"print()"
+    for path, why in (
+        (link, "Permission denied"),
+        (ground.secret, "Permission denied"),
+        (pipe, "it is no file"),
+        (ground.of_job / "none", "No such file"),
+    ):
+        with pytest.raises(InvalidInput, match=rf"cannot be read by user {HOSTILE}.*{why}"):
+            open_as(str(path), user_of(HOSTILE))
+    with pytest.raises(InvalidInput, match="Permission denied"):
+        open_as(str(own), user_of(NEIGHBOUR))
+
+
+# -- what nobody shall notice ------------------------------------------------------------------------------------------
+
+
+def test_a_link_of_the_supervisors_user_or_of_root_to_a_location_is_followed(ground: Ground) -> None:
+    """An administrator has moved the data, or the user has, whose jobs run as the supervisor's."""
+    real = ground.service / "real"
+    shutil.copytree(ground.checkpoint, real)
+    for each in (real, *real.rglob("*")):
+        os.chown(each, SERVICE, SERVICE)
+    (ground.root / "data").symlink_to(ground.service)
+
+    def used() -> None:
+        (ground.service / "link").symlink_to("real")
+        for location in (
+            ground.root / "data" / "real",
+            ground.service / "link",
+            ground.root / "data" / "link",
+        ):
+            assert ground.read(location, "metadata")
+            assert list(area(location).entries("")) == list(area(real).entries(""))
+        area(ground.root / "data" / "new").create("x", b"1")
+        with pytest.raises(NotFound):
+            area(ground.root / "data" / "none").tag(Item("x", 1, ""))
+
+    as_user(SERVICE, used)
+    assert (ground.service / "new" / "x").read_bytes() == b"1"
+
+
+def test_a_store_is_written_to_by_all_whom_its_directory_admits(ground: Ground) -> None:
+    store = ground.service / "store"
+    store.mkdir()
+    os.chown(store, SERVICE, HOSTILE)
+    store.chmod(0o2775)
+
+    def write(location: Path, key: str) -> None:
+        open_area(str(location), S3Access(), store=str(store)).create(key, b"1")
+
+    def of_a_colleague() -> None:
+        write(store / "savepoints", "clicks/one")
+        (store / "savepoints" / "clicks").chmod(0o2775)
+
+    as_user(HOSTILE, of_a_colleague)
+    os.chown(store / "savepoints", HOSTILE, HOSTILE)
+    (store / "savepoints").chmod(0o777)
+
+    def refused() -> None:
+        with pytest.raises(AccessDenied, match=rf"savepoints belongs to user {HOSTILE}"):
+            write(store / "savepoints", "clicks/two")
+
+    store.chmod(0o755)  # its group is not admitted any more
+    as_user(SERVICE, refused)
