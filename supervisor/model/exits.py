@@ -20,6 +20,7 @@ from supervisor.model.driver_memory import MIB
 from supervisor.model.out_of_memory import SPARK_EXIT_OOM, WORKER_DIED, Oom
 from supervisor.model.records import PERMANENT_CAUSES, REASON_MAX_BYTES, Cause, clip
 from supervisor.model.secret import covered
+from supervisor.model.spark_session import MARK as UNSUPPORTED_SESSION
 
 SHELL_SIGNAL_BASE: Final = 128
 """A shell, and a JVM whose Python child was killed, exit with 128 + the signal (measured: 137 after SIGKILL).
@@ -234,6 +235,12 @@ def _impossible_memory(e: ExitEvidence) -> ExitVerdict:
     return ExitVerdict(Cause.NOT_STARTED, f"{reason} ({how(e.status)})", permanent=True)
 
 
+def _unsupported_session(e: ExitEvidence) -> ExitVerdict:
+    """Returns a permanent verdict: the application asks for the same session at each start."""
+    at = e.error.index(UNSUPPORTED_SESSION)
+    return ExitVerdict(Cause.USER_ERROR, f"{e.error[at:]} ({how(e.status)})", permanent=True)
+
+
 def _short_of_memory(e: ExitEvidence) -> str | None:
     """Returns what ran out and which setting to raise, if anything shows that it was memory. A text of the
     driver counts more than a counter, because it shows whose memory it was. Without any counter, a SIGKILL
@@ -307,6 +314,7 @@ _TABLE: Final[tuple[tuple[Callable[[ExitEvidence], bool], Callable[[ExitEvidence
     (lambda e: e.killed_for is not None, _ours),
     (lambda e: e.status == 0 and not e.unbounded, _finished),
     # Then what somebody said, before what the exit code lets us guess.
+    (lambda e: UNSUPPORTED_SESSION in e.error, _unsupported_session),
     (lambda e: e.mentions(CONFLICT_WORDS) is not None or _taken(e) != "", _conflict),
     (lambda e: e.status != 0 and _refused_memory(e) is not None, _impossible_memory),
     (lambda e: _short_of_memory(e) is not None, _out_of_memory),

@@ -21,11 +21,12 @@ from supervisor.clients.listening import why_silent
 from supervisor.clients.store.local import digest_of, source_chunks
 from supervisor.clients.threads import Pool
 from supervisor.clock import boottime_s
-from supervisor.errors import Conflict, InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
+from supervisor.errors import Complaint, Conflict, InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model import executors
 from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.master import addresses
 from supervisor.model.records import Desired
+from supervisor.model.spark_session import REMEDY, why_unsupported
 from supervisor.operations.context import CommandContext
 from supervisor.operations.jobs import Done, Submission
 from supervisor.records.ids import new_uid
@@ -196,8 +197,13 @@ def submit_all(
 
 
 def require_allowed(prepared: Prepared, settings: Settings) -> None:
-    """Checks what the site allows, as this host's configuration says; the hosts judge by theirs. Raises InvalidInput."""
-    found = complaints(prepared.spec, settings.policy, settings.store, settings.spark.pythons)
+    """Checks that the job has a session of its own, and what the site allows, as this host's configuration says; the hosts
+    judge by theirs. Raises InvalidInput."""
+    spec = prepared.spec
+    found = complaints(spec, settings.policy, settings.store, settings.spark.pythons)
+    unsupported = why_unsupported(spec.env, spec.conf)
+    if unsupported:
+        found = (Complaint(unsupported, REMEDY), *found)
     if found:
         source, others = prepared.source, tuple(f"{prepared.source}: {each}" for each in found[1:])
         raise InvalidInput(f"{source}: {found[0].what}", found[0].remedy, others=others)

@@ -12,6 +12,7 @@ from typing import Final
 
 from supervisor.model.policies import refused_policies
 from supervisor.model.records import Cause, JobRef, Ownership, OwnState
+from supervisor.model.spark_session import MARK as UNSUPPORTED_SESSION
 from supervisor.model.state import JobState
 
 PROGRAM = "spark-supervisor"
@@ -110,6 +111,12 @@ def remedies_of_quarantined(
                 f"goes on from a copy of it: see savepoint list {name}",
             ),
             Remedy(f"{PROGRAM} resume {name} --accept-fresh-start", "starts with what is there, once"),
+        )
+    if UNSUPPORTED_SESSION in own.reason:
+        return (
+            Remedy(
+                f"{PROGRAM} apply SPEC.yaml", "with a spec and an application that ask for no such session"
+            ),
         )
     where = f" on {own.host}" if own.host and own.cause is not Cause.BAD_ARTIFACT else ""
     resume = Remedy(f"{PROGRAM} resume {name}", f"after repairing{where} what the reason names")

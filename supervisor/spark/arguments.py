@@ -19,6 +19,7 @@ from supervisor.clients.environment_archive import PYTHON
 from supervisor.model.driver_memory import PROPERTY as MEMORY_KEY
 from supervisor.model.driver_memory import as_spark_size
 from supervisor.model.records import Cause
+from supervisor.model.spark_session import MARK, REMEDY, why_unsupported
 from supervisor.spark.class_archive.choice import OPTIONS_KEY, ClassArchive
 from supervisor.spark.fence.choice import Fence
 from supervisor.spark.refusal import Refused
@@ -130,12 +131,9 @@ def build_properties(
     # of spark-defaults.conf; the spec's own keys count
     for key in ("spark.master", "spark.submit.deployMode"):
         given_conf.pop(key, None)
-    if given_conf.get("spark.remote"):
-        raise Refused(
-            Cause.NOT_STARTED,
-            "conf spark.remote names a Spark Connect server: its queries live where no lease holds them",
-            "remove it",
-        )
+    unsupported = why_unsupported(spec.env, given_conf)
+    if unsupported:
+        raise Refused(Cause.NOT_STARTED, f"{MARK}{unsupported}", REMEDY)
     added = {RETRIES_KEY: str(PORT_RETRIES)}
     if toolchain.is_4_1 and given_conf.get(FORMAT_KEY, "1") == "1":
         # 4.1 checks sums of state files whose names are used again after a failed batch, and then cannot go on

@@ -47,6 +47,7 @@ NOT_BEGUN = 78  # EX_CONFIG; the shim knows why from the verdict
 LAST_TRIES = 20
 LAST_PAUSE_S = 0.025
 WITHOUT_EVERY_S = 5.0
+UNSUPPORTED = "UnsupportedSession"
 SHUTDOWN_POLL_S = 0.05
 
 # Searched for in the whole text of an error, since the part that is sent may end before the cause is named.
@@ -69,6 +70,7 @@ class Reports:
 
     def __init__(self, path: str | None) -> None:
         self.words: tuple[str, ...] | None = None
+        self.refused = ""  # why the newest session was not made
         self._socket: socket.socket | None = None
         if not path:
             return
@@ -104,7 +106,10 @@ class Reports:
             time.sleep(LAST_PAUSE_S)
 
     def send_outcome(self, event: str, message: str = "it ended without a query", **more: Any) -> None:
-        """Sends how the application has ended. Before its barrier was open that means that it can't be prepared."""
+        """Sends how the application has ended. Before its barrier was open that means that it can't be prepared. A session
+        that was refused, and after which none was made, is the cause of whatever the application did then."""
+        if self.refused:
+            event, message, more = "error", self.refused, {"kind": UNSUPPORTED}
         if self.words is not None:
             self.send_last("unready", why=message)
         else:
@@ -149,10 +154,15 @@ class Loader:
         return self._loader.create_module(spec) if hasattr(self._loader, "create_module") else None
 
     def exec_module(self, module: types.ModuleType) -> None:
-        if hasattr(self._loader, "exec_module"):
-            self._loader.exec_module(module)
-        else:  # a zip file, before Python 3.10
-            exec(self._loader.get_code(module.__name__), module.__dict__)
+        try:
+            if hasattr(self._loader, "exec_module"):
+                self._loader.exec_module(module)
+            else:  # a zip file, before Python 3.10
+                exec(self._loader.get_code(module.__name__), module.__dict__)
+        except ImportError as error:
+            if module.__name__ not in (spark_session().PACKAGE, spark_session().SESSION_MODULE):
+                raise
+            raise spark_session().UnsupportedImport(error) from error
         try:
             self._after(module)
         except Exception:  # noqa: BLE001 - an unknown pyspark runs unwatched rather than not at all
@@ -184,6 +194,9 @@ class Watch:
             "pyspark.sql.session": lambda module: self._wrap_session(module.SparkSession),
             "pyspark.sql.streaming.readwriter": lambda module: self._wrap_writer(module.DataStreamWriter),
             "pyspark.accumulators": hasten_shutdown,
+            spark_session().PACKAGE: lambda _: None,  # for what its import needs, see Loader
+            spark_session().SESSION_MODULE: lambda module: self._refuse_making(module.SparkSession),
+            spark_session().CLIENT_MODULE: lambda module: self._refuse_making(module.SparkConnectClient),
         }
 
     def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> Any:
@@ -207,11 +220,48 @@ class Watch:
 
         session_class.stop = stop_session
 
+    def _refuse_making(self, remote: Any) -> None:
+        """Has the class of a Spark Connect session, or of its client, refuse to be made. One that is only looked at works:
+        libraries ask whether a session is of it."""
+
+        def refuse(*_args: Any, **_kwargs: Any) -> None:
+            self.refuse(f"{remote.__module__}.{remote.__name__} asks for {spark_session().OUTSIDE}")
+
+        remote.__init__ = refuse
+
+    def refuse(self, what: str) -> None:
+        """Raises in the application that it can't have this session, because of ``what``."""
+        error = spark_session().UnsupportedSession(what)
+        self.reports.refused = f"{type(error).__name__}: {error}"
+        raise error
+
+    def _require_classic(self, builder: Any) -> None:
+        """Refuses what the builder of a session would make if that is not a session in this driver's own JVM."""
+        options = getattr(builder, "_options", {})
+        what = spark_session().why_unsupported(os.environ, options, "the builder's")
+        if not what and options.get("spark.api.mode") != "classic":
+            what = spark_session().why_unsupported_by_default(sys.modules.get("pyspark.util"))
+        if what:
+            self.refuse(what)
+
     def _wrap_builder(self, builder: Any) -> None:
+        create_new = getattr(builder, "create", None)
         create = builder.getOrCreate
+
+        if create_new is not None:
+
+            @functools.wraps(create_new)
+            def create_session(builder: Any) -> Any:
+                self._require_classic(builder)
+                session = create_new(builder)
+                self.seen(session)
+                return session
+
+            builder.create = create_session
 
         @functools.wraps(create)
         def get_or_create(builder: Any) -> Any:
+            self._require_classic(builder)
             if self.asleep or self.sessions or not os.environ.get("SPARK_SUPERVISOR_AWAITS_CONTEXT"):
                 session = create(builder)
             else:
@@ -301,6 +351,7 @@ class Watch:
             session.streams.addListener(listener(self.reports, self.orders, self.places, self.intervals))
         except Exception:  # noqa: BLE001 - the application's session works; it is only not watched
             complain("a session is not watched")
+        self.reports.refused = ""
         self.spark_ui = ui_of(session) or self.spark_ui
         self.master = master_of(session) or self.master
         if self.announce:
@@ -339,12 +390,16 @@ def hasten_shutdown(accumulators: Any) -> None:
             server.serve_forever = functools.partialmethod(server.serve_forever, SHUTDOWN_POLL_S)
 
 
-def beside(name: str) -> types.ModuleType:
-    """Returns the module of that name in this file's directory, which is hidden from the application's
-    imports."""
-    spec = importlib.util.spec_from_file_location(
-        f"spark_supervisor_{name}", Path(__file__).with_name(f"{name}.py")
-    )
+@functools.cache
+def spark_session() -> types.ModuleType:
+    """Returns the module that says which sessions a job may have."""
+    return beside("spark_session", Path(__file__).parent.with_name("model"))
+
+
+def beside(name: str, directory: Path = Path(__file__).parent) -> types.ModuleType:
+    """Returns the module of that name in this file's directory, or in another one of the supervisor, which are hidden from
+    the application's imports."""
+    spec = importlib.util.spec_from_file_location(f"spark_supervisor_{name}", directory / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module
@@ -697,6 +752,7 @@ def main(argv: Sequence[str]) -> None:
     entry = argv[1] if argv[0] == "--session" else ""
     path, *args = argv[2:] if entry else argv
     pretend(path, args)
+    require_classic(reports)
     watch = Watch(reports)
     sys.meta_path.insert(0, watch)
     try:
@@ -709,6 +765,18 @@ def main(argv: Sequence[str]) -> None:
         run_session(reports, watch, entry)
     else:
         run_application(reports, watch, path)
+
+
+def require_classic(reports: Reports) -> None:
+    """Ends a driver in whose environment every session would be one that a job can't have."""
+    what = spark_session().why_unsupported(os.environ, {})
+    if what:
+        message = f"{spark_session().MARK}{what}; {spark_session().REMEDY}"
+        sys.stderr.write(f"spark-supervisor: {message}\n")
+        sys.stderr.flush()
+        event = "unready" if os.environ.get("SPARK_SUPERVISOR_PREPARED") else "error"
+        reports.send_last(event, kind=UNSUPPORTED, message=message, why=message)
+        sys.exit(1)
 
 
 def prepare(reports: Reports, watch: Watch, path: str) -> None:

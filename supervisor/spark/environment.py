@@ -22,6 +22,7 @@ from typing import Final
 from supervisor.model.host_tools import without
 from supervisor.model.launch import CHECKPOINT, GATE, PREPARE_LEVEL, PREPARED
 from supervisor.model.records import Assignment, Cause
+from supervisor.model.spark_session import SELECTING_VARIABLES
 from supervisor.settings.policy import PolicySettings
 from supervisor.spark.refusal import Refused
 from supervisor.spark.secrets import Secrets
@@ -53,16 +54,13 @@ KEPT_BACK: Final = frozenset(
         "PYSPARK_GATEWAY_SECRET",
         "PYSPARK_DRIVER_PYTHON",
         "PYSPARK_DRIVER_PYTHON_OPTS",
-        "SPARK_REMOTE",
-        "SPARK_CONNECT_MODE_ENABLED",
-        "SPARK_API_MODE",
         "MASTER",
+        *SELECTING_VARIABLES,
     }
 )
 PASSES_TO_OTHERS: Final = frozenset({"LANG", "LANGUAGE", "TZ", "PATH", "HADOOP_CONF_DIR", "SPARK_CONF_DIR"})
 """These, and the categories of the locale (LC_*)."""
 NOT_FOR_JOBS: Final = {
-    "SPARK_REMOTE": "queries of a Spark Connect server live where no lease holds them",
     "PYSPARK_SUBMIT_ARGS": "the spec's own keys say that",
 }
 OF_THE_ATTEMPT: Final = frozenset(

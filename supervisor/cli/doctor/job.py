@@ -30,6 +30,7 @@ from supervisor.errors import Complaint, SupervisorError
 from supervisor.model import executors
 from supervisor.model.driver_memory import spark_size_bytes
 from supervisor.model.master import addresses, kind_of
+from supervisor.model.spark_session import REMEDY, why_unsupported
 from supervisor.settings.units import format_size
 from supervisor.spark.refusal import Refused
 from supervisor.spark.secrets import Secrets
@@ -59,7 +60,7 @@ class JobFacts:
     standalone master. If ``deletes`` is True, the job asks for ``checkpoint_on_cancel: delete``; ``kept`` is
     why this host would not do it as leader. ``refused`` is what the policy of this configuration has against the job.
     ``no_cluster`` is why it can't be on the cluster that it names; ``outlived`` is what its own times cost after the
-    loss of a host.
+    loss of a host. ``unsupported`` is why the session that it asks for is none that a job can have.
     """
 
     given: bool = False
@@ -76,6 +77,7 @@ class JobFacts:
     refused: tuple[Complaint, ...] = ()
     no_cluster: Complaint = Complaint()
     outlived: str = ""
+    unsupported: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,7 @@ def collect(subject: Subject) -> JobFacts:
         complaints(spec, subject.settings.policy, subject.settings.store, subject.settings.spark.pythons),
         why_not_here(spec, clusters) or Complaint(),
         (executors.why_long(spec.conf) or "") if spec.holds_executors else "",
+        why_unsupported(spec.env, spec.conf),
     )
 
 
@@ -301,6 +304,14 @@ def judge_policy_of_job(facts: JobFacts) -> DoctorFinding:
     return ok("policy of this configuration allows the job")
 
 
+def judge_session(facts: JobFacts) -> DoctorFinding:
+    if not facts.given:
+        return skipped(NO_SPEC)
+    if facts.unsupported:
+        return problem(facts.unsupported, REMEDY)
+    return ok("env and conf ask for no session but one in the driver")
+
+
 def judge_packages(facts: PackageFacts) -> DoctorFinding:
     if facts.why:
         return skipped(facts.why)
@@ -323,6 +334,9 @@ JOB = CheckGroup(
             "job-secrets", "${env:…} and ${file:…} of env and conf resolve on this host", judge_secrets
         ),
         DoctorCheck("job-policy", "policy of this host allows the job", judge_policy_of_job),
+        DoctorCheck(
+            "job-session", "the session that env and conf ask for is one in the driver", judge_session
+        ),
         DoctorCheck("job-memory", "the heap of the driver against resources.memory", judge_memory),
         DoctorCheck(
             "job-deletion",

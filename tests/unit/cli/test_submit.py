@@ -305,6 +305,27 @@ def test_what_the_policy_of_this_configuration_refuses_is_told_before_anything_i
     assert not terminal.bench.has(terminal.bench.layout.job("a"))
 
 
+@pytest.mark.parametrize("command", [("submit",), ("apply",)])
+@pytest.mark.parametrize(
+    ("asks", "says"),
+    [
+        (
+            "env: {SPARK_REMOTE: 'sc://host:15002/;token=hush'}",
+            "env SPARK_REMOTE asks for a Spark Connect server",
+        ),
+        ("env: {SPARK_API_MODE: connect}", "in the driver, which is not supported yet"),
+        ("conf: {spark.remote: 'sc://host'}", "conf spark.remote asks for a Spark Connect server"),
+    ],
+)
+def test_a_session_elsewhere_is_refused_before_anything_is_stored(
+    terminal: Terminal, command: tuple[str, ...], asks: str, says: str
+) -> None:
+    ran = terminal.run(*command, terminal.spec("a", f"checkpoint: s3://bucket/x\n{asks}"))
+    assert ran.code == 2 and says in ran.err and "remove it" in ran.err
+    assert "hush" not in ran.err
+    assert not terminal.bench.has(terminal.bench.layout.job("a"))
+
+
 # -- the Spark and the Python of a job --------------------------------------------------------------------------------
 
 

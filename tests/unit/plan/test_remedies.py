@@ -9,8 +9,9 @@ import pytest
 
 import supervisor
 from supervisor.model.records import Cause
+from supervisor.model.spark_session import MARK
 from supervisor.plan.remedies import DAMAGED, RUNBOOKS, remedies_of_quarantined, runbook_of
-from tests.unit.plan.rows import job
+from tests.unit.plan.rows import exited, job
 
 
 @pytest.mark.parametrize("page", sorted({*RUNBOOKS.values(), DAMAGED}))
@@ -40,3 +41,13 @@ def test_nobody_is_told_to_cancel_a_job_whose_checkpoint_goes_with_it_without_a_
     assert "kept" not in cancel.note and "--from-savepoint" in cancel.note
     (cancel,) = remedies_of_quarantined("j", None, None)
     assert "unless its spec says checkpoint_on_cancel: delete" in cancel.note
+
+
+@pytest.mark.parametrize("cause", [Cause.USER_ERROR, Cause.NOT_STARTED])
+def test_a_session_that_a_job_cannot_have_is_mended_in_the_spec_and_not_on_the_host(cause: Cause) -> None:
+    ended = exited(cause, permanent=True).record
+    asked = replace(ended, reason=f"{MARK}env SPARK_REMOTE asks for a Spark Connect server")
+    (remedy,) = remedies_of_quarantined("j", asked, job().record)
+    assert remedy.command == "spark-supervisor apply SPEC.yaml"
+    (remedy,) = remedies_of_quarantined("j", ended, job().record)
+    assert remedy.command == "spark-supervisor resume j"

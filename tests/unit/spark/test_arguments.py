@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -152,9 +153,16 @@ def test_checksums_are_off_where_they_harm(
     assert found.get("spark.sql.streaming.checkpoint.fileChecksum.enabled") == value
 
 
-def test_spark_connect_is_refused(make_spec: MakeSpec, toolchain: Toolchain) -> None:
-    with pytest.raises(Refused, match=r"spark\.remote"):
-        build_properties(make_spec(conf={"spark.remote": "sc://x"}), PYTHON, toolchain, NOWHERE)
+@pytest.mark.parametrize("of", ["the spec", "its environment", "the host"])
+def test_spark_connect_is_refused(make_spec: MakeSpec, toolchain: Toolchain, of: str) -> None:
+    conf = {"spark.remote": "sc://x"}
+    given: dict[str, Any] = {
+        "the spec": {"conf": conf},
+        "its environment": {"env": {"SPARK_REMOTE": "sc://x"}},
+    }.get(of, {})
+    tools = replace(toolchain, defaults=conf) if of == "the host" else toolchain
+    with pytest.raises(Refused, match=r"(spark\.remote|SPARK_REMOTE) asks for a Spark Connect server"):
+        build_properties(make_spec(**given), PYTHON, tools, NOWHERE)
 
 
 def test_s3_is_where_the_store_is(make_spec: MakeSpec, toolchain: Toolchain) -> None:

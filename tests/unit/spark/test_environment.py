@@ -117,7 +117,7 @@ def test_a_session_is_started_as_spark_submit_would(
     assert (env["PYTHONUNBUFFERED"], env["PYTHONHASHSEED"]) == ("YES", "7")
 
 
-@pytest.mark.parametrize("name", ["PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE"])
+@pytest.mark.parametrize("name", ["PYSPARK_SUBMIT_ARGS"])
 def test_what_a_job_must_not_set(
     make_spec: MakeSpec, assignment: Assignment, toolchain: Toolchain, environ: dict[str, str], name: str
 ) -> None:

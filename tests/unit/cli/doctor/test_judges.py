@@ -824,6 +824,14 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
         "policy.secrets.env allows (JOB_*) (and 1 more)",
     ),
     ("job-policy", JobFacts(), SKIPPED, "no spec"),
+    ("job-session", JOB, OK, "in the driver"),
+    (
+        "job-session",
+        replace(JOB, unsupported="conf spark.remote asks for a Spark Connect server"),
+        PROBLEM,
+        "spark.remote",
+    ),
+    ("job-session", JobFacts(), SKIPPED, "no spec"),
     ("job-deletion", JOB, OK, "keep"),
     ("job-deletion", replace(JOB, deletes=True), OK, "allowed here"),
     (
