@@ -25,6 +25,13 @@ class ProgressDocument(TypedDict):
     trigger_interval_s: float | None
 
 
+class PlaceDocument(TypedDict):
+    """The job whose place another has by a promotion."""
+
+    name: str
+    uid: str
+
+
 class PreparedDriverDocument(TypedDict):
     """A driver that is prepared before its attempt, or is being prepared; ``why`` says why there is none."""
 
@@ -59,6 +66,7 @@ class JobDocument(TypedDict):
     progress: ProgressDocument | None
     prepared: list[PreparedDriverDocument]
     labels: dict[str, str]
+    in_place_of: PlaceDocument | None
     trouble: str | None
 
 

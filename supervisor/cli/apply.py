@@ -85,6 +85,10 @@ PruneSelector = Annotated[
 PruneAll = Annotated[
     bool, typer.Option("--prune-all", help="Also if no job with these labels would be left.")
 ]
+PruneForks = Annotated[
+    bool,
+    typer.Option("--prune-forks", help="Also forks, and jobs that were promoted over others."),
+]
 
 
 @command
@@ -99,6 +103,7 @@ def apply(
     prune: Prune = False,
     selector: PruneSelector = None,
     prune_all: PruneAll = False,
+    prune_forks: PruneForks = False,
     yes: Yes = False,
     timeout: Timeout = "10m",
     sign_with: SignWith = None,
@@ -113,7 +118,8 @@ def apply(
     extend them (extends: _base.yaml).
 
     With --prune, registered jobs that have the labels of --selector and are in no file are cancelled, after a yes. All
-    files must have these labels, and a job that is registered without them is refused.
+    files must have these labels, and a job that is registered without them is refused. Forks are left alone, unless
+    --prune-forks is given.
 
     \b
     Examples:
@@ -125,7 +131,7 @@ def apply(
     timeout_s = seconds("--timeout", timeout)
     if wait and dry_run:
         raise InvalidInput("--wait waits for what a dry run does not do: leave one of them out")
-    wish = _prune_wish(prune, selector, prune_all)
+    wish = _prune_wish(prune, selector, prune_all, prune_forks)
     api = api_of(chosen)
     if api is not None:
         _refuse_over_api(chosen, {"--wait": wait, "--prune": prune, "--sign-with": sign_with})
@@ -170,12 +176,12 @@ def _refuse_over_api(chosen: Chosen, given: Mapping[str, object]) -> None:
         refuse_over_api(chosen, option)
 
 
-def _prune_wish(prune: bool, texts: list[str] | None, prune_all: bool) -> PruneWish | None:
+def _prune_wish(prune: bool, texts: list[str] | None, prune_all: bool, prune_forks: bool) -> PruneWish | None:
     """Returns what ``--prune`` is to cancel, or None without it. Raises InvalidInput."""
     selector = selector_of(SELECTOR, texts)
     if not prune:
-        if selector is not None or prune_all:
-            option = SELECTOR if selector is not None else "--prune-all"
+        given = {SELECTOR: selector is not None, "--prune-all": prune_all, "--prune-forks": prune_forks}
+        for option in (option for option, is_given in given.items() if is_given):
             raise InvalidInput(f"{option} says what --prune cancels: give that, too")
         return None
     if selector is None:
@@ -184,7 +190,7 @@ def _prune_wish(prune: bool, texts: list[str] | None, prune_all: bool) -> PruneW
             f"give {SELECTOR} key=value, which all files have in their labels",
         )
     require_prunable(selector)
-    return PruneWish(selector, prune_all)
+    return PruneWish(selector, prune_all, prune_forks)
 
 
 def _confirm_prune(pruned: list[Pruned], wish: PruneWish, *, yes: bool) -> None:
@@ -194,7 +200,7 @@ def _confirm_prune(pruned: list[Pruned], wish: PruneWish, *, yes: bool) -> None:
     if deleted:
         notice(f"with their checkpoints, as their specs say (checkpoint_on_cancel): {', '.join(deleted)}")
     what = f"cancel {counted(len(pruned), 'job')} with {wish.selector} in no file"
-    confirm_jobs(what, [one.name for one in pruned], yes=yes)
+    confirm_jobs(what, [one.described for one in pruned], yes=yes)
 
 
 def _prune(

@@ -108,7 +108,7 @@ def restart(
     timeout_s = seconds("--timeout", timeout)
 
     def act(context: CommandContext, job: Selected) -> Done:
-        return context.commands.restart(job.name, cold=cold)
+        return context.commands.restart(job.name, cold=cold, only_uid=job.uid or None)
 
     change = SeveralChange(
         "restart",

@@ -3,6 +3,7 @@ the same question."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from supervisor.api.client import ApiClient, WantedJobs
@@ -13,19 +14,23 @@ from supervisor.cli.remote import refuse_over_api
 from supervisor.cli.several import (
     SELECTOR,
     AskedJobs,
+    PinnedJobs,
     SeveralChange,
     carry_out_and_report,
     confirm_change,
     exit_code_of,
+    known_jobs,
     named,
+    of_unreadable,
     print_done,
     taken_of,
 )
 from supervisor.model.job_row import JobRow
 from supervisor.model.labels import Selector
+from supervisor.model.records import Promotion
 from supervisor.operations.jobs import Done
 from supervisor.operations.names import known_name
-from supervisor.operations.selection import Jobs, Selected, selector_of
+from supervisor.operations.selection import Jobs, Selected, selector_of, with_replaced
 
 
 def change_over_api(chosen: Chosen, api: ApiClient, asked: AskedJobs, change: SeveralChange) -> int:
@@ -37,17 +42,17 @@ def change_over_api(chosen: Chosen, api: ApiClient, asked: AskedJobs, change: Se
         print_done(chosen, act(named(known_name(asked.one))))
         return 0
     selector = selector_of(SELECTOR, list(asked.selector))
-    jobs = (
-        [named(name) for name in asked.names]
+    known = (
+        known_jobs(asked.names, partial(_named_at, api, change))
         if selector is None
-        else taken_of(_selected(api, selector), change, selector)
+        else PinnedJobs(taken_of(_selected(api, selector), change, selector))
     )
-    confirm_change(jobs, asked, change)
-    return exit_code_of(carry_out_and_report(chosen, jobs, change, act))
+    confirm_change(known.jobs, asked, change)
+    return exit_code_of(carry_out_and_report(chosen, known.jobs, change, act, known.unknown))
 
 
 def _act(writes: WriteClient, change: SeveralChange, job: Selected) -> Done:
-    """Changes one job; one that a selector has found only as the submission that it was then."""
+    """Changes one job, and one of several only as the submission that it was before the question."""
     only = {"uid": job.uid} if job.uid else {}
     remote = writes.change(change.verb, job.name, {**change.options, **only})
     for sentence in remote.notices:
@@ -55,15 +60,32 @@ def _act(writes: WriteClient, change: SeveralChange, job: Selected) -> Done:
     return remote.done
 
 
+def _named_at(api: ApiClient, change: SeveralChange, name: str) -> Selected:
+    """Returns the newest submission of ``name``. Raises NotFound and Corrupt."""
+    uid = api.job(known_name(name))["uid"]
+    if not uid:
+        raise of_unreadable(name, change)
+    return replace(named(name), uid=str(uid))
+
+
 def _selected(api: ApiClient, selector: Selector) -> Jobs:
     rows = api.jobs(WantedJobs(lambda _row: True), with_pause=False).rows
-    found = tuple(
-        _of_row(row) for row in rows if row.name and row.uid is not None and selector.selects(row.labels)
-    )
-    return Jobs(found, tuple(row.name for row in rows if row.name and row.uid is None))
+    found = with_replaced(_of_row(row) for row in rows if row.name and row.uid is not None)
+    unreadable = tuple(row.name for row in rows if row.name and row.uid is None)
+    chosen = {row.name for row in rows if selector.selects(row.labels)}
+    return Jobs(tuple(job for job in found if job.name in chosen), unreadable)
 
 
 def _of_row(row: JobRow) -> Selected:
     """Returns the job of a row. One that has failed has no reference, and nothing is desired of it."""
-    version = None if row.desired is None else 0
-    return Selected(row.name or "", row.uid or "", version, None, row.desired == "suspended")
+    place = row.in_place_of
+    return Selected(
+        row.name or "",
+        row.uid or "",
+        None if row.desired is None else 0,
+        None,
+        row.desired == "suspended",
+        promotion=None
+        if place is None
+        else Promotion(over=place["name"], uid=place["uid"], by="", at="", done=True),
+    )

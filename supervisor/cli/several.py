@@ -1,7 +1,8 @@
 """Carries a command out for several jobs: those that are named, or those that have labels. Each is a write of its own.
 
 Called by ``cli.change`` and ``cli.suspend``. It says first which jobs it is about, and asks for a yes if there is more than
-one. What is done of each is told on a line of its own, as soon as it is durable; what fails of one does not stop the rest.
+one. What was submitted after that is another job, whatever its name: it is not touched. What is done of each is told on a
+line of its own, as soon as it is durable; what fails of one does not stop the rest.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -18,13 +20,13 @@ from supervisor.cli.confirm import confirm_jobs
 from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen
 from supervisor.cli.output import notice, print_line
-from supervisor.errors import InvalidInput, NotFound, OutcomeUnknown, SupervisorError, Unreachable
+from supervisor.errors import Corrupt, InvalidInput, NotFound, OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model.labels import Selector
 from supervisor.model.phrases import counted
 from supervisor.operations.context import CommandContext
-from supervisor.operations.names import known_name
+from supervisor.operations.names import is_name, known_name, no_job
 from supervisor.operations.pause_notice import warn_of_pause
-from supervisor.operations.selection import Jobs, Selected, jobs_and_failed, selector_of
+from supervisor.operations.selection import Jobs, Selected, jobs_and_failed, named_jobs, selector_of
 from supervisor.operations.waiting import wait_gone, wait_running
 
 if TYPE_CHECKING:
@@ -81,7 +83,8 @@ class AskedJobs:
 @dataclass(frozen=True)
 class SeveralChange:
     """Describes what is done with each job. ``verb`` and ``participle`` are words for sentences. ``act`` does it.
-    ``takes`` says whether it is for this one of the jobs that a selector finds, and ``takes_which`` which these are.
+    ``takes`` says whether it is for this one of the jobs that a selector finds, and ``takes_which`` which these are;
+    ``why_left`` says why one of them is left alone, where that is to be told.
     With ``wait`` it is waited for at most ``timeout_s``; with ``gone`` until no driver is alive, else until it runs.
     ``options`` is what a server is told besides, where one is asked (``cli.change_over_api``)."""
 
@@ -94,6 +97,14 @@ class SeveralChange:
     timeout_s: float
     gone: bool
     options: Mapping[str, Any] = field(default_factory=dict)
+    why_left: Callable[[Selected], str] = lambda _: ""
+
+
+class PinnedJobs(NamedTuple):
+    """Holds the jobs that a command is about, each with its submission, and by name the errors of those that have none."""
+
+    jobs: Sequence[Selected]
+    unknown: Mapping[str, SupervisorError] = MappingProxyType({})
 
 
 @dataclass
@@ -116,10 +127,10 @@ class ChangedJob:
 
 def change_jobs(chosen: Chosen, context: CommandContext, asked: AskedJobs, change: SeveralChange) -> int:
     """Carries out ``change`` of all jobs that ``asked`` is about, and returns the worst exit code."""
-    jobs = _jobs(context, asked, change)
+    jobs, unknown = _jobs(context, asked, change)
     confirm_change(jobs, asked, change)
     with context.auditor.together():
-        changed = carry_out_and_report(chosen, jobs, change, partial(change.act, context))
+        changed = carry_out_and_report(chosen, jobs, change, partial(change.act, context), unknown)
     warn_of_pause(context, *(one.done for one in changed if one.done is not None))
     if change.wait:
         _wait(context, changed, change)
@@ -134,11 +145,16 @@ def confirm_change(jobs: Sequence[Selected], asked: AskedJobs, change: SeveralCh
 
 
 def carry_out_and_report(
-    chosen: Chosen, jobs: Sequence[Selected], change: SeveralChange, act: Callable[[Selected], Done]
+    chosen: Chosen,
+    jobs: Sequence[Selected],
+    change: SeveralChange,
+    act: Callable[[Selected], Done],
+    unknown: Mapping[str, SupervisorError],
 ) -> list[ChangedJob]:
-    """Carries ``change`` out by ``act``, job by job, and says of each what came of it as soon as it is durable."""
+    """Carries ``change`` out by ``act``, job by job, and says of each what came of it as soon as it is durable. ``unknown``
+    says by name of whom no submission is known: nothing is done of them, whatever was submitted since."""
     changed: list[ChangedJob] = []
-    for one in _carry_out(jobs, change, act):
+    for one in _carry_out(jobs, change, act, unknown):
         changed.append(one)
         if one.error is not None:
             notice(f"error: {one.error}")
@@ -173,12 +189,42 @@ def line_of(done: Done) -> str:
     return f"{done.name}: {done.did.value} ({done.uid})" + (f"; {hint}" if hint else "")
 
 
-def _jobs(context: CommandContext, asked: AskedJobs, change: SeveralChange) -> Sequence[Selected]:
+def _jobs(context: CommandContext, asked: AskedJobs, change: SeveralChange) -> PinnedJobs:
     selector = selector_of(SELECTOR, list(asked.selector))
-    if selector is None:
-        return [named(name) for name in asked.names]
-    jobs = jobs_and_failed(context.zoo(), context.layout).selected(selector)
-    return taken_of(jobs, change, selector)
+    if selector is not None:
+        jobs = jobs_and_failed(context.zoo(), context.layout).selected(selector)
+        return PinnedJobs(taken_of(jobs, change, selector))
+    found = named_jobs(context.zoo(), context.layout, [name for name in asked.names if is_name(name)])
+    by_name = {job.name: job for job in found.found}
+
+    def known(name: str) -> Selected:
+        if known_name(name) in found.unreadable:
+            raise of_unreadable(name, change)
+        if name not in by_name:
+            raise no_job(context.zoo(), context.layout, name)
+        return by_name[name]
+
+    return known_jobs(asked.names, known)
+
+
+def known_jobs(names: Sequence[str], known: Callable[[str], Selected]) -> PinnedJobs:
+    """Returns the jobs of ``names``, of which ``known`` returns each, or raises why it is not known."""
+    jobs: list[Selected] = []
+    unknown: dict[str, SupervisorError] = {}
+    for name in names:
+        try:
+            jobs.append(known(name))
+        except (NotFound, Corrupt) as error:
+            unknown[name] = error
+            jobs.append(named(name))
+    return PinnedJobs(jobs, unknown)
+
+
+def of_unreadable(name: str, change: SeveralChange) -> Corrupt:
+    """Returns the error to raise for one of several jobs, of which nobody can say which submission was meant."""
+    return Corrupt(
+        f"the records of {name} are unreadable: nothing was done", f"{change.verb} {name} by itself"
+    )
 
 
 def taken_of(jobs: Jobs, change: SeveralChange, selector: Selector) -> Sequence[Selected]:
@@ -186,6 +232,9 @@ def taken_of(jobs: Jobs, change: SeveralChange, selector: Selector) -> Sequence[
     NotFound if there is none."""
     for name in jobs.unreadable:
         notice(f"{name} is left out: its labels can't be read (see explain {name})")
+    for job in jobs.found:
+        if why := change.why_left(job):
+            notice(f"{job.name} is left out: {why}")
     found = [job for job in jobs.found if change.takes(job)]
     if not found:
         raise NotFound(f"no {change.takes_which} has {selector}", "list -o wide shows the labels of jobs")
@@ -193,7 +242,10 @@ def taken_of(jobs: Jobs, change: SeveralChange, selector: Selector) -> Sequence[
 
 
 def _carry_out(
-    jobs: Sequence[Selected], change: SeveralChange, act: Callable[[Selected], Done]
+    jobs: Sequence[Selected],
+    change: SeveralChange,
+    act: Callable[[Selected], Done],
+    unknown: Mapping[str, SupervisorError],
 ) -> Iterator[ChangedJob]:
     gone: SupervisorError | None = None
     for job in jobs:
@@ -201,7 +253,8 @@ def _carry_out(
         try:
             if gone is not None:
                 raise Unreachable(f"{job.name} was not {change.participle}: {gone}")
-            known_name(job.name)
+            if job.name in unknown:
+                raise unknown[job.name]
             one.done = act(job)
         except SupervisorError as error:
             one.error = error

@@ -82,7 +82,7 @@ def suspend(
         return _suspend_and_save(chosen, name, which, timeout_s)
 
     def act(context: CommandContext, job: Selected) -> Done:
-        return context.commands.suspend(job.name)
+        return context.commands.suspend(job.name, only_uid=job.uid or None)
 
     change = SeveralChange(
         "suspend",
@@ -142,13 +142,28 @@ def resume(
         return _resume_from(chosen, asked.one, from_savepoint, to, sign_with, until_running(wait, timeout_s))
 
     def act(context: CommandContext, job: Selected) -> Done:
-        return context.commands.resume(job.name, fresh_start=accept_fresh_start)
+        return context.commands.resume(job.name, fresh_start=accept_fresh_start, only_uid=job.uid or None)
 
     options = {"accept_fresh_start": accept_fresh_start}
     change = SeveralChange(
-        "resume", "resumed", act, lambda _: True, "job", wait, timeout_s, gone=False, options=options
+        "resume",
+        "resumed",
+        act,
+        lambda job: not job.is_left_replaced,
+        "job",
+        wait,
+        timeout_s,
+        gone=False,
+        options=options,
+        why_left=_why_left,
     )
     return change_asked(chosen, asked, change)
+
+
+def _why_left(job: Selected) -> str:
+    if not job.is_left_replaced:
+        return ""
+    return f"{job.replaced_by} was promoted over it; resume {job.name}, by its name, runs it beside"
 
 
 def _require_consistent(

@@ -42,6 +42,8 @@ class JobRow:
     prepared: tuple[dict[str, Any], ...] = ()
     labels: tuple[str, ...] = ()
     """In the form of ``model.labels``; the document has them by key."""
+    in_place_of: dict[str, str] | None = None
+    """The job whose place it has by a promotion, by ``name`` and ``uid``."""
     trouble: str | None = None
     """What is not well, in its shortest form, which a table shows in place of the reason: it is empty if all is well. None
     means the reason itself.

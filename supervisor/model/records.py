@@ -10,7 +10,7 @@ name. Times named ``*_at`` are ISO 8601 UTC strings for display; no decision use
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -483,8 +483,8 @@ class MoveRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """Says of which job a job is a fork: of ``of`` with the uid ``uid``, from the savepoint ``savepoint`` of it. While
-    ``copying`` is set, its checkpoint is being copied, and the job must not start.
+    """Says of which job a job is a fork: of ``of`` with the uid ``uid``, made from the savepoint ``savepoint`` of it. While
+    ``copying`` is set, its checkpoint is being copied, and the job must not start. The mark stays for as long as the uid.
     """
 
     of: JobName
@@ -492,6 +492,11 @@ class Fork:
     savepoint: str
     copying: bool = field(default=False, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+def with_complete_copy(fork: Fork | None) -> Fork | None:
+    """Returns the mark of a job whose checkpoint is complete: whatever its checkpoint becomes, a fork stays one."""
+    return None if fork is None else replace(fork, copying=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

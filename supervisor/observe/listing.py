@@ -218,18 +218,7 @@ def row_of(row: Row, wall_now_s: float, why: Shown | None = None, host: Member |
         return JobRow(row.name, state=shown.state.value, reason=shown.reason, trouble=shown.trouble)
     job = row.ref.record
     if not isinstance(row.own, Found):
-        return JobRow(
-            row.name,
-            job.uid,
-            job.revision,
-            job.desired.value,
-            shown.state.value,
-            shown.reason,
-            since=job.changed.at,
-            checkpoint=job.terms.checkpoint,
-            labels=job.terms.labels,
-            trouble=shown.trouble,
-        )
+        return _row_without_ownership(row.name, job, shown)
     own = row.own.record
     next_at_s = _next_attempt_at_s(job, own) if shown.state is JobState.BACKOFF else None
     if next_at_s is not None and next_at_s <= wall_now_s:
@@ -259,7 +248,31 @@ def row_of(row: Row, wall_now_s: float, why: Shown | None = None, host: Member |
         checkpoint=job.terms.checkpoint,
         progress=lease.progress if lease is not None else None,
         labels=job.terms.labels,
+        in_place_of=_in_place_of(job),
         trouble=shown.trouble,
+    )
+
+
+def _row_without_ownership(name: str, job: JobRef, shown: Shown) -> JobRow:
+    return JobRow(
+        name,
+        job.uid,
+        job.revision,
+        job.desired.value,
+        shown.state.value,
+        shown.reason,
+        since=job.changed.at,
+        checkpoint=job.terms.checkpoint,
+        labels=job.terms.labels,
+        in_place_of=_in_place_of(job),
+        trouble=shown.trouble,
+    )
+
+
+def _in_place_of(record: JobRef | Result) -> dict[str, str] | None:
+    promotion = record.promotion
+    return (
+        {"name": promotion.over, "uid": promotion.uid} if promotion is not None and promotion.done else None
     )
 
 
@@ -329,6 +342,7 @@ def row_of_result(uid: str, result: Seen[Result], name: str | None) -> JobRow:
         failures=record.failures,
         checkpoint=record.terms.checkpoint if record.terms else None,
         labels=record.terms.labels if record.terms else (),
+        in_place_of=_in_place_of(record),
         trouble=shown.trouble,
     )
 

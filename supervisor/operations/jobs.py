@@ -50,6 +50,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import has_finished, is_pending
+from supervisor.model.submission_records import reference_of
 from supervisor.model.transaction import Create, SetData, Transaction
 from supervisor.model.view import cordoned_by
 from supervisor.operations.auditing import NO_AUDIT, AskedWrite, Auditor
@@ -877,26 +878,12 @@ def _reference(submission: Submission, context: UserWriteContext) -> JobRef:
 def _again(record: Result, context: UserWriteContext) -> JobRef:
     """Returns the reference with which a failed uid comes back. ``record`` knows its spec and terms."""
     assert record.spec is not None and record.terms is not None
-    return JobRef(
-        name=record.name,
-        uid=record.uid,
-        revision=record.revision,
-        last_revision=record.last_revision,
-        update=record.update,
-        spec=record.spec,
+    return reference_of(
+        record,
         desired=Desired.RUNNING,
         restart_nonce=context.op_id,
-        terms=record.terms,
-        submitted_at=record.submitted_at,
-        submitted_by=record.submitted_by,
         changed=HistoryEntry(at=context.at, event="registered again", attempt=record.attempt, by=context.by),
         op=context.op_id,
-        fork=record.fork,
-        promotion=record.promotion,
-        declared=record.declared,
-        rolled_back=record.rolled_back,
-        quarantined=record.quarantined,
-        extra=record.extra,
     )
 
 

@@ -18,12 +18,17 @@ SHOWN_MAX: Final = 100
 NAME_PATTERN: Final = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 
 
+def is_name(name: str) -> bool:
+    """Returns whether a job can have this name."""
+    return re.fullmatch(NAME_PATTERN, name) is not None
+
+
 def known_name(name: str) -> str:
     """Returns ``name`` itself if a job can have it.
 
     Raises NotFound: it must not lead to any other znode or file.
     """
-    if not re.fullmatch(NAME_PATTERN, name):
+    if not is_name(name):
         raise NotFound(
             f"no job is named {name[:SHOWN_MAX]!r}: names have lower-case letters, digits and dashes only"
         )

@@ -2,8 +2,8 @@
 
 Called by ``cli.apply``. A selector of labels draws the line: what is applied must carry these labels, and only jobs that
 carry them are cancelled. So two folders with different labels never touch each other's jobs. A fork has the labels of the
-job that it is of, and is in no file of anybody: it is left alone. What is judged is a uid at one version of its reference:
-a job that was changed or submitted anew since then is left alone.
+job that it is of, and is in no file of anybody: it is left alone unless ``--prune-forks`` asks for it. What is judged is a
+uid at one version of its reference: a job that was changed or submitted anew since then is left alone.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ IN_NO_FILE = "it is in no file"
 
 @dataclass(frozen=True, slots=True)
 class PruneWish:
-    """Holds what a person asked for. ``everything`` says that it is meant if none of the jobs with these labels is left."""
+    """Holds what a person asked for. ``everything`` says that it is meant if none of the jobs with these labels is left,
+    ``forks`` that forks and jobs in the place of others are cancelled, too."""
 
     selector: Selector
     everything: bool = False
+    forks: bool = False
 
 
 @dataclass(slots=True)
@@ -43,6 +45,11 @@ class Pruned:
     @property
     def name(self) -> str:
         return self.job.name
+
+    @property
+    def described(self) -> str:
+        """Returns the name, with what the job is to another one."""
+        return f"{self.name} ({self.job.relation})" if self.job.relation else self.name
 
     @property
     def deletes_checkpoint(self) -> bool:
@@ -89,20 +96,25 @@ def judge_prune(context: CommandContext, applied: Iterable[Applied], wish: Prune
     names = {one.name for one in applied}
     chosen = jobs.selected(selector).found
     in_no_file = [job for job in chosen if job.name not in names]
-    pruned = [Pruned(job) for job in in_no_file if not job.beside]
+    left = [job for job in in_no_file if job.is_beside_another and not wish.forks]
+    pruned = [_to_cancel(job) for job in in_no_file if job not in left]
     if pruned and len(in_no_file) == len(chosen) and not wish.everything:
         raise Conflict(
             f"--prune would leave none of the {counted(len(pruned), 'registered job')} with {selector}, since no file is "
             "about one of them: nothing was done",
             "if this is not the wrong folder, and they shall all be cancelled, give --prune-all, too",
         )
-    return [*pruned, *(_left_alone(job) for job in in_no_file if job.beside)]
+    return [*pruned, *(_left_alone(job) for job in left)]
 
 
-def _left_alone(fork: Selected) -> Pruned:
+def _to_cancel(job: Selected) -> Pruned:
+    return Pruned(job, why=f"{IN_NO_FILE}; it is {job.relation}" if job.relation else IN_NO_FILE)
+
+
+def _left_alone(job: Selected) -> Pruned:
     """Returns a fork that is in no file, which only its user can judge: it may have the place of the other job by now."""
-    why = f"it is in no file, but beside {fork.beside} or in its place (fork): left alone; cancel {fork.name} cancels it"
-    return Pruned(fork, AppliedAction.UNCHANGED, why)
+    why = f"{IN_NO_FILE}, but {job.relation}: left alone; cancel {job.name} or --prune-forks cancels it"
+    return Pruned(job, AppliedAction.UNCHANGED, why)
 
 
 def _require_of_selector(one: Applied, selector: Selector, registered: Selected | None) -> None:

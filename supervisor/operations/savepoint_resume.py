@@ -22,6 +22,7 @@ from supervisor.model.records import (
     Result,
     SchedulingSpec,
     clip,
+    with_complete_copy,
 )
 from supervisor.model.seen import Found
 from supervisor.model.state import JobState, shown_state
@@ -108,5 +109,5 @@ def moved_reference(job: JobRef, revision: Revision, event: str, op: str, at: st
         fresh_start="",
         begins_with=(),
         left_by="",
-        fork=None,
+        fork=with_complete_copy(job.fork),
     )

@@ -50,6 +50,7 @@ from supervisor.model.state import (
     revision_before,
     with_rolled_back,
 )
+from supervisor.model.submission_records import result_of
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
@@ -466,33 +467,18 @@ def conclude(
     comes, in one step (FLINK-2354)."""
     job, old, name = ref.record, own.record, ref.record.name
     history = with_entry(old.history, context.at, outcome.value, old.attempt, why)
-    result = Result(
-        name=name,
-        uid=job.uid,
+    result = result_of(
+        job,
         outcome=outcome,
         state=Cleanliness.DIRTY,
-        revision=job.revision,
-        last_revision=job.last_revision,
-        update=job.update,
-        fork=job.fork,
-        promotion=job.promotion,
-        spec=job.spec,
-        terms=job.terms,
         attempt=old.attempt,
         claims=old.claims,
         reason=why,
         at=context.at,
-        submitted_at=job.submitted_at,
-        submitted_by=job.submitted_by,
-        declared=job.declared,
-        rolled_back=job.rolled_back,
-        quarantined=job.quarantined,
         op=context.op_id,
-        restart_nonce=job.restart_nonce,
         failures=account.failures,
         history=history,
         earlier=old.earlier,
-        extra=job.extra,
     )
     return context.transaction(
         "conclude",

@@ -7,14 +7,16 @@ order.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, TypeVar
 
 from supervisor.model.history import put_aside
-from supervisor.model.records import HISTORY_KEPT, Ownership, Result
+from supervisor.model.records import HISTORY_KEPT, Ownership, Result, clip
 from supervisor.records.codec import MAX_RECORD_BYTES, encode
 
 EARLIER_MAX_BYTES: Final = 1536
+SHORT_REASON_BYTES: Final = 80
 TO_COME_BYTES: Final = 750
 """This is left free for those that append: an attempt's claim and the text of its end."""
 
@@ -45,10 +47,28 @@ def _room(record: Ownership | Result) -> int:
 
 
 def encode_result(result: Result) -> bytes:
-    """Returns the record of a uid that ends now: with the update of its job, which a roll back after a resume needs, its
-    fork and its promotion; without all three if there is no room for them. A result that could not be written would keep
-    its job from ever ending."""
-    try:
-        return encode(older_aside(result))
-    except ValueError:
-        return encode(older_aside(replace(result, update=None, fork=None, promotion=None)))
+    """Returns the record of a uid that ends now. What there is no room for is left out, the least needed first: the update
+    of its job, which a roll back after a resume needs; then what people read; last the marks by which a fork and a promotion
+    are known. A result that could not be written would keep its job from ever ending."""
+    for shorter in _ever_shorter(result):
+        try:
+            return encode(older_aside(shorter))
+        except ValueError:
+            continue
+    return encode(older_aside(replace(shorter, promotion=None, fork=None)))
+
+
+def _ever_shorter(result: Result) -> Iterator[Result]:
+    yield result
+    without_update = replace(result, update=None)
+    yield without_update
+    told_briefly = replace(
+        without_update,
+        reason=clip(result.reason, SHORT_REASON_BYTES),
+        history=result.history[-1:],
+        earlier="",
+        rolled_back=(),
+        quarantined=(),
+    )
+    yield told_briefly
+    yield replace(told_briefly, history=())

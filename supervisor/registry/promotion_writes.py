@@ -11,7 +11,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor.model.records import Desired, HistoryEntry, JobRef, Ownership, OwnState, Promotion
+from supervisor.model.records import (
+    Desired,
+    HistoryEntry,
+    JobRef,
+    Ownership,
+    OwnState,
+    Promotion,
+    with_complete_copy,
+)
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Check, SetData, Transaction
 from supervisor.records.codec import encode
@@ -47,7 +55,7 @@ def finish_fork(
         ),
         fresh_start=context.op_id,
         begins_with=begins_with,
-        fork=replace(job.fork, copying=False),
+        fork=with_complete_copy(job.fork),
     )
     return Transaction(
         "finish_fork",

@@ -20,6 +20,7 @@ from supervisor.model.records import (
     Lease,
     Ownership,
     clip,
+    with_complete_copy,
 )
 from supervisor.model.seen import Found, Seen
 from supervisor.model.state import with_rolled_back
@@ -102,7 +103,7 @@ def roll_back_to_savepoint(
         fresh_start="",
         begins_with=(),
         left_by="",
-        fork=None,
+        fork=with_complete_copy(job.fork),
         declared=declared,
     )
     return context.transaction(

@@ -10,7 +10,7 @@ resume and restart only check it, because the leader will do what follows.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.claimed_location import ClaimedLocation
@@ -42,6 +42,7 @@ from supervisor.model.state import (
     standing_update,
     with_quarantined,
 )
+from supervisor.model.submission_records import result_of
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.records.codec import encode
 from supervisor.records.layout import Layout
@@ -183,30 +184,22 @@ def cancel(
     job = ref.record if isinstance(ref, Found) else None
     old = own.record if isinstance(own, Found) and own.record.uid == uid else None
     attempt = old.attempt if old else 0
-    written = Result(
-        name=name,
-        uid=uid,
-        outcome=Outcome.CANCELLED,
-        state=Cleanliness.DIRTY,
-        revision=job.revision if job else 0,
-        last_revision=job.last_revision if job else 0,
-        update=job.update if job else None,
-        spec=job.spec if job else None,
-        terms=job.terms if job else None,
-        attempt=attempt,
-        claims=old.claims if old else 0,
-        reason="cancelled by the user",
-        at=context.at,
-        submitted_at=job.submitted_at if job else "",
-        submitted_by=job.submitted_by if job else "",
-        rolled_back=job.rolled_back if job else (),
-        quarantined=with_quarantined(job, old) if job else (),
-        op=context.op_id,
-        failures=old.failures if old else 0,
-        history=with_entry(old.history if old else (), context.at, "cancelled", attempt, by=context.by),
-        earlier=old.earlier if old else "",
-        extra=job.extra if job else {},
-    )
+    of_the_end: dict[str, Any] = {
+        "outcome": Outcome.CANCELLED,
+        "state": Cleanliness.DIRTY,
+        "attempt": attempt,
+        "claims": old.claims if old else 0,
+        "reason": "cancelled by the user",
+        "at": context.at,
+        "op": context.op_id,
+        "failures": old.failures if old else 0,
+        "history": with_entry(old.history if old else (), context.at, "cancelled", attempt, by=context.by),
+        "earlier": old.earlier if old else "",
+    }
+    if job is not None:
+        written = result_of(job, **of_the_end, quarantined=with_quarantined(job, old))
+    else:
+        written = Result(name=name, uid=uid, revision=0, spec=None, terms=None, submitted_at="", **of_the_end)
     path, data = layout.result(uid), encode_result(written)
     return Transaction(
         "cancel",

@@ -665,7 +665,9 @@ def test_a_fork_is_of_no_folder(terminal: Terminal, checkpoint: Path, promoted: 
     for options in (("--dry-run",), ("--yes",), ("--yes", "-o", "json")):
         ran = terminal.run("apply", str(folder), "--prune", "-l", "team=web", *options)
         assert ran.code == 0, ran.err
-        assert "beside clicks or in its place (fork): left alone; cancel clicks-2 cancels it" in ran.out
+        assert "it is in no file, but a fork of clicks, made at " in ran.out
+        assert ("in the place of clicks since " in ran.out) is promoted
+        assert "left alone; cancel clicks-2 or --prune-forks cancels it" in ran.out
         assert "cancel 0 jobs" not in ran.err
     assert [(one["name"], one["action"]) for one in ran.json] == [
         ("clicks", "unchanged"),

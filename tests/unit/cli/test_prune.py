@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from supervisor.errors import Unreachable
+from supervisor.model.records import Fork
 from supervisor.operations.jobs import ChosenJob, Done, JobOperations
 from tests.unit.cli.conftest import Terminal
 from tests.unit.cli.test_apply import folder
@@ -76,6 +78,7 @@ def test_as_a_document(terminal: Terminal, jobs: Path) -> None:
         (["--prune"], "--prune needs the labels of the jobs that these files are about; give --selector"),
         (["--selector", "team=web"], "--selector says what --prune cancels: give that, too"),
         (["--prune-all", "--yes"], "--prune-all says what --prune cancels: give that, too"),
+        (["--prune-forks"], "--prune-forks says what --prune cancels: give that, too"),
         (["--prune", "-l", "team!=ops"], "--selector team!=ops also chooses jobs without any label"),
         (["--prune", "-l", "team="], "--selector 'team=' is none of"),
     ],
@@ -193,3 +196,19 @@ def test_the_checkpoints_that_go_are_named(terminal: Terminal, jobs: Path) -> No
 def test_nothing_was_ever_submitted(terminal: Terminal) -> None:
     jobs = folder(terminal, "a", text=WEB)
     assert terminal.run("apply", str(jobs), *PRUNE).out == "a: created\n"
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_fork_is_named_by_what_it_is_and_pruned_only_if_that_is_asked(
+    terminal: Terminal, jobs: Path, asked: bool
+) -> None:
+    """Also one whose checkpoint has been another since: the mark of a fork stays."""
+    (jobs / "b.yaml").unlink()
+    job = terminal.bench.ref("b").record
+    mark = Fork(of="a", uid=terminal.bench.ref("a").record.uid, savepoint="one")
+    terminal.bench.put(terminal.bench.layout.job("b"), replace(job, fork=mark))
+    ran = terminal.run("apply", str(jobs), *PRUNE, "--yes", *(("--prune-forks",) if asked else ()))
+    assert ran.code == 0 and f"a fork of a, made at {job.submitted_at}" in ran.out
+    assert registered(terminal) == ({"a", "c", "d"} if asked else {"a", "b", "c", "d"})
+    named = f"cancel 1 job with team=web in no file: b (a fork of a, made at {job.submitted_at})"
+    assert (named in ran.err) is asked

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from supervisor.errors import Unreachable
-from supervisor.model.records import Desired
+from supervisor.model.records import Desired, Promotion
 from supervisor.operations.jobs import ChosenJob, JobOperations
 from supervisor.operations.selection import registered_jobs
 from tests.unit.cli.conftest import Ran, Terminal
@@ -191,7 +191,7 @@ def test_when_zookeeper_is_gone_the_rest_is_not_tried(
 ) -> None:
     tried: list[str] = []
 
-    def suspend(_: JobOperations, name: str) -> None:
+    def suspend(_: JobOperations, name: str, **_options: object) -> None:
         tried.append(name)
         raise Unreachable("nobody answers")
 
@@ -251,3 +251,92 @@ def test_a_job_that_failed_since_it_was_chosen_is_left_as_it_is(fleet: Terminal)
     with pytest.raises(Exception, match="a was changed by somebody else meanwhile"):
         commands.cancel("a", chosen=ChosenJob(uid, version))
     assert commands.cancel("a", chosen=ChosenJob(uid, None)).did.value == "cancelled"
+
+
+def in_place_of(terminal: Terminal, name: str, over: str) -> None:
+    """As after ``promote NAME --over OVER``, some time ago."""
+    bench, job = terminal.bench, terminal.bench.ref(name).record
+    place = Promotion(
+        over=over, uid=bench.ref(over).record.uid, by="ann", at="2026-11-28T10:00:00.000Z", done=True
+    )
+    bench.put(bench.layout.job(name), replace(job, promotion=place))
+    terminal.run("suspend", over)
+
+
+class SomebodyElse(AtKeyboard):
+    """While a person reads the question, somebody cancels b and submits another b."""
+
+    def __init__(self, fleet: Terminal) -> None:
+        super().__init__("yes\n")
+        self._fleet = fleet
+
+    def readline(self, *_: object) -> str:
+        bench = self._fleet.bench
+        JobOperations(bench.sessions(), bench.layout).cancel("b")
+        bench.submit("b")
+        return super().readline()
+
+
+@pytest.mark.parametrize("command", ["suspend", "resume", "restart", "cancel"])
+@pytest.mark.parametrize("which", [("-l", "team=web"), ("a", "b")])
+def test_after_the_question_no_other_submission_is_hit(
+    fleet: Terminal, monkeypatch: pytest.MonkeyPatch, command: str, which: tuple[str, ...]
+) -> None:
+    if command == "resume":
+        fleet.run("suspend", "a", "b", "--yes")
+    monkeypatch.setattr(sys, "stdin", SomebodyElse(fleet))
+    ran = fleet.run(command, *which)
+    assert ran.code == 4 and "a: " in ran.out, "a is done all the same"
+    assert "error: b " in ran.err and "b: " not in ran.out
+    job = fleet.bench.ref("b").record
+    assert (job.desired, job.changed.event) == (Desired.RUNNING, "submitted")
+
+
+def test_a_name_that_comes_up_after_the_question_is_not_hit(
+    fleet: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Late(AtKeyboard):
+        def readline(self, *_: object) -> str:
+            fleet.bench.submit("late")
+            return "yes\n"
+
+    monkeypatch.setattr(sys, "stdin", Late())
+    ran = fleet.run("suspend", "a", "late")
+    assert ran.code == 3 and "error: no job is named late" in ran.err
+    assert suspended(fleet) == {"a"}
+
+
+def test_one_of_several_whose_records_are_unreadable_is_left(fleet: Terminal) -> None:
+    fleet.bench.zoo.put(fleet.bench.layout.job("a"), b"{")
+    ran = fleet.run("cancel", "a", "b", "--yes")
+    assert (
+        ran.code != 0 and "the records of a are unreadable: nothing was done; cancel a by itself" in ran.err
+    )
+    assert "b: cancelled" in ran.out
+    assert fleet.run("cancel", "a").code == 0
+
+
+def test_a_maintenance_by_label_leaves_what_a_promotion_replaced(fleet: Terminal) -> None:
+    """Of the two, one is to run: suspend -l and resume -l are not a wish that both do."""
+    in_place_of(fleet, "b", over="a")
+    assert fleet.run("suspend", "-l", "team=web", "--yes").code == 0
+    ran = fleet.run("resume", "-l", "team=web", "--yes")
+    assert ran.code == 0 and [line.partition(" (")[0] for line in ran.out.splitlines()] == ["b: resumed"]
+    assert "a is left out: b was promoted over it; resume a, by its name, runs it beside" in ran.err
+    assert suspended(fleet) == {"a"}
+    assert fleet.run("resume", "a").code == 0 and suspended(fleet) == set()
+
+
+def test_what_was_promoted_and_has_failed_since_has_the_place_still(fleet: Terminal) -> None:
+    in_place_of(fleet, "b", over="a")
+    fleet.bench.fail("b")
+    ran = fleet.run("resume", "-l", "team=web", "--yes")
+    assert ran.code == 0 and "b: registered again" in ran.out
+    assert suspended(fleet) == {"a"}
+
+
+def test_another_submission_of_a_job_that_was_replaced_is_a_job_like_any_other(fleet: Terminal) -> None:
+    in_place_of(fleet, "b", over="a")
+    fleet.run("cancel", "a")
+    assert fleet.run("submit", fleet.spec("a", WEB), "--suspended").code == 0
+    assert fleet.run("resume", "-l", "team=web", "--yes").code == 0 and suspended(fleet) == set()

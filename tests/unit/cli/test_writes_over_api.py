@@ -28,6 +28,7 @@ from supervisor.settings.file import load_settings
 from tests.testbed.certificates import Authority
 from tests.unit.api.conftest import Fleet, empty
 from tests.unit.cli.conftest import Ran
+from tests.unit.cli.test_several import in_place_of
 
 __all__ = ["empty"]
 
@@ -155,6 +156,23 @@ def test_what_a_selector_has_found_is_changed_only_if_it_still_is_that_submissio
     monkeypatch.setattr(WriteClient, "change", change)
     assert laptop.run("suspend", "-l", "team=web").code == 0
     assert given == [{"uid": uid}]
+    other = laptop.fleet.terminal.run("submit", laptop.fleet.terminal.spec("b"), "-o", "json").json[0]["uid"]
+    assert laptop.run("suspend", "a", "b", "--yes").code == 0
+    assert given[1:] == [{"uid": uid}, {"uid": other}], "of several names, too"
+
+
+def test_a_resume_by_label_leaves_what_a_promotion_replaced(laptop: Laptop) -> None:
+    terminal = laptop.fleet.terminal
+    for name in ("a", "b"):
+        assert terminal.run("submit", terminal.spec(name, "labels: {team: web}\n")).code == 0
+    in_place_of(terminal, "b", over="a")
+    assert laptop.run("suspend", "-l", "team=web", "--yes").code == 0
+    ran = laptop.run("resume", "-l", "team=web", "--yes")
+    assert ran.code == 0 and "a is left out: b was promoted over it" in ran.err
+    assert {job["name"]: job["desired"] for job in laptop.run("list", "-o", "json").json} == {
+        "a": "suspended",
+        "b": "running",
+    }
 
 
 def test_who_asked_is_in_the_history(laptop: Laptop) -> None:
