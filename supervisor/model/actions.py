@@ -211,7 +211,8 @@ class Note:
     differ by time alone, if that is known. ``prepares`` is not None if the job waits for a prepared driver: it is the
     host of that, or empty if none was asked yet. ``unplaceable`` says that no host has what the job requires.
     ``moves`` is not empty if the job is to leave its host and goes on there for now: it is what that waits for,
-    ``ROOM_ELSEWHERE`` or another text. ``saves`` says that an update waits for a savepoint of its job, ``restores`` that
+    ``ROOM_ELSEWHERE`` or another text. With ``holds_stop`` its driver is to be stopped, and goes on because no host could
+    start it again now. ``saves`` says that an update waits for a savepoint of its job, ``restores`` that
     a roll back waits for the copy of one: the leader makes both beside its passes.
     """
 
@@ -223,6 +224,7 @@ class Note:
     prepares: str | None = None
     unplaceable: bool = False
     moves: str = ""
+    holds_stop: bool = False
     saves: bool = False
     restores: bool = False
 

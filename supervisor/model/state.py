@@ -325,6 +325,7 @@ def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
             _behind(lease.record),
             _unused(job, lease.record),
             _of_update(job, own),
+            _of_restart(job, own),
         )
         unproven, failed = _unproven(own, lease.record), failed_query(lease.record)
         where = f"running on {own.host}" + (f", {unproven}" if unproven else "")
@@ -371,6 +372,15 @@ def _of_update(job: JobRef, own: Ownership) -> str:
     if is_pending(job, own):
         return f"its update to revision {update.target} is under way"
     return f"revision {update.target} is observed" if observed_update(job) is not None else ""
+
+
+def _of_restart(job: JobRef, own: Ownership) -> str:
+    """Returns that a restart or a move was asked for and has not begun, with the command that says why; else empty."""
+    if own.restart_nonce == job.restart_nonce or own.revision != job.revision:
+        return ""
+    move = job.move_in_force
+    what = f"it is to move to {move.to}" if move is not None else "a restart was asked for"
+    return f"{what} (explain {job.name})"
 
 
 def _joined(parts: Iterable[str]) -> str:

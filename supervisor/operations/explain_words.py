@@ -78,6 +78,8 @@ def plain_lines(
         yield "update", explained.failed_update
     if explained.move:
         yield "move", explained.move
+    if explained.goes_on:
+        yield "not yet", explained.goes_on
     if explained.absent:
         yield "supervisor", absent_text(AbsentSupervisor(explained.absent, explained.host, 1))
     if explained.held_by and explained.step is not None and explained.state is not JobState.PENDING:
@@ -230,6 +232,7 @@ def _waits_for_slot(explained: Explanation) -> bool:
 
 _WHILE: Final[Mapping[Await, str]] = {
     Await.PREPARED: "then its driver is stopped and the prepared one goes on",
+    Await.OPENING: "then its driver is stopped, and started there",
     Await.CLUSTER: "and goes on by itself as soon as it has one",
 }
 """It says what comes after a wait that nothing of ours ends."""

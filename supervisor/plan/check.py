@@ -38,7 +38,7 @@ from supervisor.model.state import is_pending, observed_update
 from supervisor.model.view import Row, View
 from supervisor.plan.after_restore import may_start
 from supervisor.plan.decide import wait_of_s
-from supervisor.plan.place import freed
+from supervisor.plan.room import freed
 
 
 def violations(view: View, plan: Plan) -> tuple[str, ...]:

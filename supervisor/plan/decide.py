@@ -62,7 +62,6 @@ from supervisor.model.state import (
     why_update_failed,
 )
 from supervisor.model.view import Leftover, Row
-from supervisor.plan.placement import why_nowhere, why_unfit
 from supervisor.plan.prepare import Preparations, waits_for_restart
 from supervisor.plan.table import ROWS, TABLE, Do, Owned, Wanted
 from supervisor.plan.update_savepoint import back_to_savepoint, before_hand_over, is_own_savepoint
@@ -342,16 +341,11 @@ def _keep(case: Case) -> Decision:
 
 
 def _held(case: Case, asked: str) -> Decision | None:
-    """Returns that an attempt that runs goes on, if no host has what its job requires, or only such as take
-    nothing new: nothing is stopped that nobody could start again."""
-    cordoned = case.prepared.cordoned if case.prepared is not None else {}
-    trusting = [member for member in case.members.values() if member.distrust is None]
-    terms = case.ref.record.terms
-    nowhere = why_nowhere((member for member in trusting if member.id not in cordoned), terms)
-    if nowhere is None:
+    """Returns that an attempt that runs goes on, if no host that takes jobs has what its job requires. An update is not
+    given up for that."""
+    nowhere = case.prepared.openings.nowhere(case.ref.record) if case.prepared is not None else ""
+    if not nowhere:
         return None
-    closed = [m.id for m in trusting if m.id in cordoned and why_unfit(m, terms) is None]
-    nowhere += f" ({'; '.join(cordoned[host] for host in sorted(closed))})" if closed else ""
     why = f"{asked} was asked for, and {nowhere}: attempt {case.own.record.attempt} goes on"
     return Decision(note=Note(case.name, why, unplaceable=True))
 
@@ -382,13 +376,14 @@ def _update(case: Case) -> Decision:
     own, job = case.own.record, case.ref.record
     if case.prepared is None or not is_pending(job, own):
         return _hand_over(case, f"revision {job.revision} replaces {own.revision}")
-    said = case.prepared.update(job, own)
+    said = case.prepared.unless_not_startable(job, own, case.prepared.update(job, own))
     if said.stop:
         return _hand_over(case, said.why)
     if said.impossible:
         return Decision(action=GiveUpdateUp(case.name, said.why, case.ref, case.own))
-    prepares = None if waits_for_restart(job, own) else said.host
-    return Decision(note=Note(case.name, said.why, said.wait_s, prepares=prepares))
+    prepares = None if waits_for_restart(job, own) or said.holds_stop else said.host
+    note = Note(case.name, said.why, said.wait_s, prepares=prepares, holds_stop=said.holds_stop)
+    return Decision(note=note)
 
 
 def _hand_over(case: Case, why: str) -> Decision:
@@ -409,10 +404,13 @@ def _restart(case: Case) -> Decision:
     """Decides a restart of an attempt that runs: it goes on until a driver is prepared, where one can be."""
     if case.prepared is None:
         return _drain(case, "a restart was asked for")
-    said = case.prepared.restart(case.ref.record, case.own.record)
+    job, own = case.ref.record, case.own.record
+    said = case.prepared.unless_not_startable(job, own, case.prepared.restart(job, own))
     if said.stop:
         return _drain(case, said.why)
-    return Decision(note=Note(case.name, said.why, said.wait_s, prepares=said.host))
+    prepares = None if said.holds_stop else said.host
+    note = Note(case.name, said.why, said.wait_s, prepares=prepares, holds_stop=said.holds_stop)
+    return Decision(note=note)
 
 
 def _drain(case: Case, why: str) -> Decision:

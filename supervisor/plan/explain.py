@@ -100,6 +100,7 @@ class Await(Enum):
     PREPARED = "a prepared driver"
     LABELS = "a host with the labels that its spec requires"
     MOVE = "its move to another host"
+    OPENING = "a host that could start it again"
     CLUSTER = "executors of its cluster"
 
 
@@ -172,7 +173,8 @@ class Explanation:
     submission of the name may be alive still. ``standby`` says what there is of the prepared driver that its spec
     asks for, or is empty; ``failed_update`` says what became of its newest update if that has failed (given up, rolled back
     or neither yet), ``move`` why it is to leave its host and what keeps it there for now; both may be empty.
-    ``absent`` is the supervisor of its driver's host if that is not connected, else empty.
+    ``absent`` is the supervisor of its driver's host if that is not connected, else empty. ``goes_on`` says why its driver
+    is not stopped yet, although that was asked for; it is empty if it waits for no host.
     ``diagnostics`` is what is known of the end of the latest attempt that left any.
     """
 
@@ -206,6 +208,7 @@ class Explanation:
     failed_update: str = ""
     move: str = ""
     absent: str = ""
+    goes_on: str = ""
 
     @property
     def is_fine(self) -> bool:
@@ -235,7 +238,7 @@ class Explainer:
         self._leader = leader
         self._free_view = replace(view, paused=False, distrust=None, recorded=True)
         free = make_plan(self._free_view, policy, now_s)
-        self._prepared = Preparations(self._free_view, now_s)
+        self._prepared = Preparations(self._free_view, now_s, policy.site)
         self._actions = {a.name: a for a in free.actions if not isinstance(a, Prepare | Withdraw)}
         self._notes = {note.name: note for note in free.notes}
         real = make_plan(view, policy, now_s)
@@ -287,6 +290,7 @@ class Explainer:
             standby=self._prepared.standby(row),
             failed_update=_failed_update(row),
             move=note.why if note is not None and note.moves else "",
+            goes_on=note.why if note is not None and note.holds_stop else "",
             absent=own.supervisor if own and mine and has_absent_supervisor(own, self._view.members) else "",
         )
 
@@ -375,7 +379,7 @@ class Explainer:
                     member.starting,
                     self._prepared.cordoned.get(member.id)
                     or why_barred(member, job, own)
-                    or lacking(member, load, memory),
+                    or lacking(member, job, own, load, memory),
                 )
             )
         return tuple(hosts)
@@ -602,6 +606,8 @@ def _waits_for_a_host(note: Note) -> Awaited | None:
         return Awaited(
             Await.PREPARED, "a prepared driver" + (f" on {note.prepares}" if note.prepares else "")
         )
+    if note.holds_stop:
+        return Awaited(Await.OPENING)
     return Awaited(Await.MOVE, note.moves) if note.moves else None
 
 

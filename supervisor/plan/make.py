@@ -21,9 +21,10 @@ from supervisor.model.view import View
 from supervisor.plan.after_restore import hold_starts, may_start
 from supervisor.plan.decide import Decision, WaitingAssignment, decide
 from supervisor.plan.moves import Moves, moving
-from supervisor.plan.place import not_judged, place, with_in_flight
+from supervisor.plan.place import not_judged, place, turn_of, with_in_flight
 from supervisor.plan.placement import Spread, why_unfit
 from supervisor.plan.prepare import Preparations, preparing
+from supervisor.plan.stops import Stops
 from supervisor.spec.site_policy import SitePolicy
 
 
@@ -52,7 +53,7 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
     candidates: list[WaitingAssignment] = []
     notes: list[Note] = []
     alarms: list[Alarm] = []
-    prepared = Preparations(view, now_s)
+    prepared = Preparations(view, now_s, policy.site)
     for name in sorted(view.rows):
         decision = _decided(view, name, now_s, policy, prepared)
         if decision.action is not None:
@@ -77,7 +78,11 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
     waiting = {note.name for note in (*pending, *forbidden)}
     meanwhile = [c.meanwhile for c in candidates if c.meanwhile is not None and c.name in waiting]
     plan = Plan((*actions, *meanwhile, *placed), (*notes, *pending), (*map(Alarm, view.errors), *alarms))
-    plan = _with_moves(view, plan, prepared, with_in_flight(loads, placed, view.rows), placing)
+    loads = with_in_flight(loads, placed, view.rows)
+    unplaced = [each for each in allowed if each.name in waiting]
+    stops = Stops(prepared.openings, loads, sorted(unplaced, key=turn_of))
+    plan = stops.only_startable(view, plan)
+    plan = _with_moves(view, plan, prepared, stops.loads, placing)
     plan = plan if may_start(view) else hold_starts(view, plan, now_s)
     plan = plan if view.recorded else _unrecorded(plan)
     return (

@@ -4,14 +4,12 @@ slots. It is pure."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from supervisor.model.actions import Assign, Note
 from supervisor.model.driver_memory import DriverMemory, as_spark_size, next_memory
 from supervisor.model.load import Load
 from supervisor.model.phrases import counted, first_few
-from supervisor.model.policies import refuses
 from supervisor.model.records import (
     HOST_CAUSES,
     Cause,
@@ -25,9 +23,9 @@ from supervisor.model.requirements import required_of
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.view import Row, cordoned_by
 from supervisor.plan.decide import WaitingAssignment
-from supervisor.plan.placement import Spread, why_barred, why_nowhere, why_unfit
+from supervisor.plan.placement import Spread, why_not_taken, why_nowhere, why_unfit
 from supervisor.plan.prepare import Preparations
-from supervisor.plan.room import why_no_room
+from supervisor.plan.room import freed, share_in_use
 
 MEMORY_RAISED = "its driver memory was raised to {} after out_of_memory"
 
@@ -53,13 +51,11 @@ def place(
     spread = Spread() if spread is None else spread
     cordoned = cordoned_by(cordons)
     uncordoned = [m for m in members.values() if m.id not in cordoned]
-    ready, notes = _in_turn(candidates, prepared)
+    ready, notes = _inturn_of(candidates, prepared)
     for needed, ready_on, candidate in ready:
         free = freed(loads, candidate.own.record) if candidate.waited else loads
         memory, job, own = needed.whole, candidate.ref.record, candidate.own.record
-        fit = [m for m in uncordoned if why_unfit(m, job.terms) is None]
-        allowing = [m for m in fit if not refuses(m, job, own)]
-        open_hosts = [m for m in allowing if lacking(m, free.get(m.id, Load()), memory) is None]
+        open_hosts = [m for m in uncordoned if lacking(m, job, own, free.get(m.id, Load()), memory) is None]
         if not open_hosts:
             notes.append(_pending(candidate, needed, members, free, cordoned))
             continue
@@ -101,7 +97,14 @@ def _preference(
     def key(m: Member) -> tuple[bool, bool, bool, int, float, str]:
         ready = m.id in ready_on
         moves = m.id == to and (ready or not updates)
-        return m.id == last, not moves, not ready, rank.get(m.id, 0), _use(loads, m), m.id
+        return (
+            m.id == last,
+            not moves,
+            not ready,
+            rank.get(m.id, 0),
+            share_in_use(m, loads.get(m.id, Load())),
+            m.id,
+        )
 
     return key
 
@@ -122,7 +125,7 @@ def moved_by(candidate: WaitingAssignment, cordons: Mapping[str, Found[Cordon] |
     return "" if stopped else own.moved_by
 
 
-def _in_turn(
+def _inturn_of(
     candidates: Iterable[WaitingAssignment], prepared: Preparations | None
 ) -> tuple[list[tuple[DriverMemory, frozenset[str], WaitingAssignment]], list[Note]]:
     """Returns the candidates in their turns, each with what it needs and where a driver is ready for it, and notes of
@@ -134,7 +137,7 @@ def _in_turn(
             job, own = candidate.ref.record, candidate.own.record
             memory_needed = next_memory(job, own)
             hosts = prepared.ready_hosts(job, own, memory_needed) if prepared is not None else frozenset()
-            ready.append((_turn(candidate), memory_needed, hosts, candidate))
+            ready.append((turn_of(candidate), memory_needed, hosts, candidate))
         except Exception as error:  # noqa: BLE001 - the edge of one job within the plan
             notes.append(not_judged(candidate.name, error))
     return [each[1:] for each in sorted(ready, key=lambda each: each[0])], notes
@@ -147,7 +150,7 @@ def not_judged(name: str, error: Exception) -> Note:
     return Note(name, why, quarantined=True)
 
 
-def _turn(candidate: WaitingAssignment) -> tuple[int, int, str]:
+def turn_of(candidate: WaitingAssignment) -> tuple[int, int, str]:
     """Returns the key by which candidates take their turns, lowest first."""
     setbacks = candidate.account.failures + (1 if _did_not_start(candidate) is not None else 0)
     return -candidate.ref.record.terms.priority, setbacks, candidate.name
@@ -183,25 +186,9 @@ def with_in_flight(
     return loads
 
 
-def freed(loads: Mapping[str, Load], dead: Ownership) -> Mapping[str, Load]:
-    """Returns ``loads`` without an attempt that was waited out: the assignment that follows it gives its slot
-    back."""
-    if dead.supervisor not in loads:
-        return loads
-    load = loads[dead.supervisor]
-    return {
-        **loads,
-        dead.supervisor: replace(load, memory=load.memory - dead.memory, drivers=load.drivers - 1),
-    }
-
-
-def _use(loads: Mapping[str, Load], member: Member) -> float:
-    return loads.get(member.id, Load()).drivers / member.drivers
-
-
-def lacking(member: Member, load: Load, memory: int) -> str | None:
-    """Returns what keeps ``member`` from taking one more driver of ``memory`` bytes, or None."""
-    why = why_no_room(member, load, memory)
+def lacking(member: Member, job: JobRef, own: Ownership, load: Load, memory: int) -> str | None:
+    """Returns what keeps ``member``, which carries ``load``, from being given ``job`` now, or None."""
+    why = why_not_taken(member, job, own, load, memory)
     if why is not None:
         return why
     if load.starting >= member.starting:
@@ -236,10 +223,7 @@ def _why_no_room(
     own: Ownership,
     cordoned: Mapping[str, str],
 ) -> str:
-    reasons = [
-        cordoned.get(m.id) or why_barred(m, job, own) or lacking(m, loads.get(m.id, Load()), memory) or ""
-        for m in fit
-    ]
+    reasons = [cordoned.get(m.id) or lacking(m, job, own, loads.get(m.id, Load()), memory) or "" for m in fit]
     required = required_of(job.terms)
     which = f" where {', '.join(required)} is" if required else ""
     return f"no room{which}: {first_few(sorted(reasons))}"

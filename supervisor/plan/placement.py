@@ -16,11 +16,13 @@ from typing import Final
 
 from supervisor.model.actions import Assign
 from supervisor.model.labels import unpacked
+from supervisor.model.load import Load
 from supervisor.model.policies import refuses
 from supervisor.model.records import OCCUPYING, JobRef, Member, Ownership, SchedulingSpec
 from supervisor.model.requirements import lacked_by, lacked_by_all
 from supervisor.model.seen import Found
 from supervisor.model.view import Row
+from supervisor.plan.room import why_no_room
 
 BY_HOST: Final = "host"
 """This value of ``spread`` stands for the host itself."""
@@ -38,6 +40,12 @@ def why_barred(member: Member, job: JobRef, own: Ownership) -> str | None:
     if refuses(member, job, own):
         return f"{member.id} refuses it by its policy"
     return why_unfit(member, job.terms)
+
+
+def why_not_taken(member: Member, job: JobRef, own: Ownership, load: Load, memory: int) -> str | None:
+    """Returns why ``member``, which is open for jobs and carries ``load``, does not take ``job``, whose next attempt needs
+    ``memory`` bytes; None if it does. How many drivers start there at the moment is not asked."""
+    return why_barred(member, job, own) or why_no_room(member, load, memory)
 
 
 def why_nowhere(members: Iterable[Member], terms: SchedulingSpec) -> str | None:

@@ -55,7 +55,9 @@ from supervisor.model.seen import Found
 from supervisor.model.state import account_of, is_pending, standing_update
 from supervisor.model.view import Row, SeenPreparation, View
 from supervisor.plan.placement import Spread, why_barred, why_unfit
-from supervisor.plan.room import why_no_room
+from supervisor.plan.room import share_in_use, why_no_room
+from supervisor.plan.startable import Openings, goes_on, why_busy
+from supervisor.spec.site_policy import SitePolicy
 
 BACKOFF_MIN_S: Final = 15.0
 """For a shorter back-off nothing is prepared: it would hardly be ready in time."""
@@ -77,7 +79,8 @@ class NextDriver:
     """Says what a restart or an update does now. With ``stop`` the present driver is stopped, else it goes on for at most
     ``wait_s`` more (None: until another driver is prepared). ``host`` is where a driver is ready or being prepared, or is
     empty. ``impossible`` says that ``why`` no driver can be prepared, for which a restart is a cold start; with
-    ``may_pass`` it is no fault of what is to be prepared, and an update waits instead of being given up."""
+    ``may_pass`` it is no fault of what is to be prepared, and an update waits instead of being given up. ``holds_stop`` is
+    as in ``Note``."""
 
     stop: bool
     why: str
@@ -85,6 +88,7 @@ class NextDriver:
     wait_s: float | None = None
     impossible: bool = False
     may_pass: bool = False
+    holds_stop: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +113,11 @@ class Preparations:
     """Holds the requests of one View by job, and what each host carries with them. ``now_s`` is CLOCK_BOOTTIME of the
     observer. It is not changed by what is planned: ``preparing`` keeps account of that itself."""
 
-    def __init__(self, view: View, now_s: float) -> None:
+    def __init__(self, view: View, now_s: float, site: SitePolicy | None = None) -> None:
         self.now_s = now_s
         self.cordoned = view.cordoned
-        open_hosts = [m for m in view.members.values() if m.distrust is None and m.id not in self.cordoned]
-        self.open_hosts = {m.id: m for m in open_hosts}
-        self.hosts = {m.id: m for m in open_hosts if m.prepares > 0}
+        self.openings = Openings(view, site)
+        self.hosts = {host: m for host, m in self.openings.open_hosts.items() if m.prepares > 0}
         self._members = view.members
         self._rows = view.rows
         self._by_uid: dict[str, list[Request]] = {}
@@ -224,61 +227,26 @@ class Preparations:
                 load = loads.get(host.id, Load())
                 why = why_no_room(host, load, memory) or self._why_full(host, load)
                 if why is None:
-                    room.append((load.starting >= host.starting, load.drivers / host.drivers, host.id, host))
+                    room.append((load.starting >= host.starting, share_in_use(host, load), host.id, host))
                 elif why not in reasons:
                     reasons.append(why)
             if room:
                 is_busy, _, _, host = min(room, key=lambda each: each[:3])
-                return (None, _why_busy(room[0][3], loads), True) if is_busy else (host, "", False)
+                return (None, why_busy(room[0][3], loads), True) if is_busy else (host, "", False)
         if not fit:
             which = "no other host" if wish.other else "no host"
             if wanted:
-                return None, f"{which} has {', '.join(required_of(job.terms))}{self.but_cordoned()}", False
-            return None, f"no room: {which} that keeps prepared drivers is up{self.but_cordoned()}", False
-        return None, f"no room: {first_few(reasons)}{self.but_cordoned()}", False
-
-    def but_cordoned(self) -> str:
-        """Returns what there is to add to a reason that names hosts: those that are left out."""
-        return (
-            f" ({'; '.join(self.cordoned[host] for host in sorted(self.cordoned))})" if self.cordoned else ""
-        )
-
-    def cold_host(
-        self, job: JobRef, own: Ownership, memory: int, loads: Mapping[str, Load], to: str = ""
-    ) -> tuple[Member | None, str, bool]:
-        """Returns a host other than the present one, on which a cold start of the job of ``own`` would be allowed and find
-        room: ``to``, if it is given. If there is none: why, and whether the hosts with room only have enough to start at the
-        moment."""
-        others = [m for m in self.open_hosts.values() if m.id != own.supervisor]
-        hosts = [m for m in others if to in ("", m.id) and why_unfit(m, job.terms) is None]
-        if not hosts and to:
-            return None, self.why_not_open(to, job, own), False
-        if not hosts and others:
-            lacks = f"no other host has {', '.join(required_of(job.terms))}"
-            return None, f"{lacks}{self.but_cordoned()}", False
-        if not hosts:
-            return None, f"no room: no other host is up{self.but_cordoned()}", False
-        reasons, busy = [why for m in hosts if (why := why_barred(m, job, own)) is not None], ""
-        allowing = [m for m in hosts if not refuses(m, job, own)]
-        for host in sorted(allowing, key=lambda m: (loads.get(m.id, Load()).drivers / m.drivers, m.id)):
-            why = why_no_room(host, loads.get(host.id, Load()), memory)
-            if why is None and loads.get(host.id, Load()).starting < host.starting:
-                return host, "", False
-            if why is None:
-                busy = busy or _why_busy(host, loads)
-            else:
-                reasons.append(why)
-        if busy:
-            return None, busy, True
-        return None, f"no room: {first_few(reasons)}{self.but_cordoned()}", False
-
-    def why_not_open(self, host: str, job: JobRef, own: Ownership) -> str:
-        """Returns why ``job`` can't be placed on ``host``; empty if that is open for it."""
-        if host in self.open_hosts:
-            return why_barred(self.open_hosts[host], job, own) or ""
-        if host in self.cordoned:
-            return self.cordoned[host]
-        return f"{host} does not trust the registry" if host in self._members else f"{host} is not up"
+                return (
+                    None,
+                    f"{which} has {', '.join(required_of(job.terms))}{self.openings.but_cordoned()}",
+                    False,
+                )
+            return (
+                None,
+                f"no room: {which} that keeps prepared drivers is up{self.openings.but_cordoned()}",
+                False,
+            )
+        return None, f"no room: {first_few(reasons)}{self.openings.but_cordoned()}", False
 
     def takes_more(self, loads: Mapping[str, Load]) -> bool:
         """Says whether the record of any host has room for one more prepared driver."""
@@ -296,9 +264,6 @@ class Preparations:
     def restart(self, job: JobRef, own: Ownership) -> NextDriver:
         """Says whether a restart that was asked for stops the present driver now: at once if nothing can or shall be
         prepared, else when a driver is ready, or can't be, or ``start_timeout`` is over."""
-        return self._unless_cordoned(job, own, self._restart(job, own))
-
-    def _restart(self, job: JobRef, own: Ownership) -> NextDriver:
         asked = "a restart was asked for"
         if job.cold_restart == job.restart_nonce:
             return NextDriver(True, f"{asked}, without a prepared driver")
@@ -311,9 +276,6 @@ class Preparations:
         """Says whether the present driver, of the revision before, is stopped now: when a driver of the new one is ready,
         or at once where none shall or could ever be prepared. Without room it goes on until there is some, or until a
         restart is asked for."""
-        return self._unless_cordoned(job, own, self._update(job, own))
-
-    def _update(self, job: JobRef, own: Ownership) -> NextDriver:
         asked = f"revision {job.revision} replaces {own.revision}"
         if waits_for_restart(job, own):
             why = f"revision {job.revision} waits until the job is restarted, as its spec says (update.mode: manual)"
@@ -334,13 +296,12 @@ class Preparations:
         why = f"the update waits: {said.why} (restart {job.name} --cold does not wait)"
         return NextDriver(False, why)
 
-    def _unless_cordoned(self, job: JobRef, own: Ownership, said: NextDriver) -> NextDriver:
-        """Returns ``said``, unless it would stop a driver that nobody could start again: its own host is cordoned, and no
-        other has room."""
-        if not said.stop or said.host or own.supervisor not in self.cordoned:
+    def unless_not_startable(self, job: JobRef, own: Ownership, said: NextDriver) -> NextDriver:
+        """Returns ``said``, unless it would stop a driver that could not be started again now."""
+        opening = self.openings.for_restart(job, own, self.running) if said.stop else None
+        if opening is None or opening.host is not None:
             return said
-        host, why, _ = self.cold_host(job, own, next_memory(job, own).whole, self.running)
-        return said if host is not None else NextDriver(False, f"{said.why}; the running one goes on: {why}")
+        return NextDriver(False, goes_on(said.why, own, opening.why), said.host, holds_stop=True)
 
     def move(
         self, job: JobRef, own: Ownership, why: str, loads: Mapping[str, Load], to: str = ""
@@ -368,10 +329,10 @@ class Preparations:
             if not said.impossible or said.host:
                 return said
             cold = f"it starts cold: {said.why}"
-        host, lacks, busy = self.cold_host(job, own, memory.whole, loads, to)
-        if host is not None:
-            return NextDriver(True, f"{why}; {cold}", host.id)
-        return NextDriver(False, lacks, impossible=not busy, may_pass=True)
+        opening = self.openings.elsewhere(job, own, loads, to)
+        if opening.host is not None and not opening.is_busy:
+            return NextDriver(True, f"{why}; {cold}", opening.host.id)
+        return NextDriver(False, opening.why, impossible=not opening.is_busy, may_pass=True)
 
     def _next_driver(self, job: JobRef, own: Ownership, asked: str, wish: Wish | None = None) -> NextDriver:
         memory, wish = next_memory(job, own), wish or _of_change(job, own)
@@ -432,10 +393,6 @@ def _by_preference(hosts: Iterable[Member], present: str, rank: Mapping[str, int
     for host in sorted(hosts, key=lambda member: member.id):
         groups.setdefault((rank.get(host.id, 0), host.id == present), []).append(host)
     return [groups[key] for key in sorted(groups)]
-
-
-def _why_busy(host: Member, loads: Mapping[str, Load]) -> str:
-    return f"{host.id} is starting {counted(loads.get(host.id, Load()).starting, 'driver')} already"
 
 
 def may_use(job: JobRef, own: Ownership) -> bool:

@@ -1,14 +1,19 @@
-"""Says whether a host has room for one more driver, by declared memory and by number. It is pure."""
+"""Says whether a host has room for one more driver, by declared memory and by number, and how full it is. It is pure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from supervisor.model.load import Load
 from supervisor.model.phrases import all_its
-from supervisor.model.records import Member
+from supervisor.model.records import Member, Ownership
 
 
 def why_no_room(member: Member, load: Load, memory: int) -> str | None:
     """Returns why ``member``, which carries ``load``, can't hold one more driver of ``memory`` bytes, or None."""
+    if member.drivers == 0:
+        return f"{member.id} takes no drivers (capacity.drivers: 0)"
     if load.drivers >= member.drivers:
         return f"{member.id} has {all_its(member.drivers, 'driver')}"
     if load.memory + memory > member.memory:
@@ -17,3 +22,19 @@ def why_no_room(member: Member, load: Load, memory: int) -> str | None:
             f"{member.id} has {free // 2**20}m of {member.memory // 2**20}m free, {memory // 2**20}m needed"
         )
     return None
+
+
+def share_in_use(member: Member, load: Load) -> float:
+    """Returns which share of its places for drivers ``member`` uses. One that has none, since it only leads, is full."""
+    return load.drivers / member.drivers if member.drivers else 1.0
+
+
+def freed(loads: Mapping[str, Load], dead: Ownership) -> Mapping[str, Load]:
+    """Returns ``loads`` without an attempt that is over: what follows it gets its place back."""
+    if dead.supervisor not in loads:
+        return loads
+    load = loads[dead.supervisor]
+    return {
+        **loads,
+        dead.supervisor: replace(load, memory=load.memory - dead.memory, drivers=load.drivers - 1),
+    }

@@ -488,6 +488,14 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         "unit.plan.test_moves",
         "TestDrain.test_cold_drivers_are_stopped_only_for_as_much_room_as_there_is",
     ),
+    "the-stops-of-a-plan-are-not-judged-together": (
+        "unit.plan.test_stops",
+        "test_a_place_is_counted_on_once",
+    ),
+    "what-nobody-trusting-can-take-is-stopped": (
+        "unit.plan.test_stops",
+        "test_a_driver_goes_on_while_no_host_trusts_the_registry",
+    ),
     "a-move-stops-while-nothing-may-start": (
         "unit.plan.test_moves",
         "TestDrain.test_waits_while_starts_are_held_and_while_the_epoch_is_not_recorded",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from supervisor.model import view
-from supervisor.plan import make, moves, place, prepare
+from supervisor.plan import make, moves, place, prepare, startable, stops
 from tests.explore.planting import text
 
 WHERE = "§9.3: nothing new is placed on a host that is cordoned"
@@ -24,7 +24,7 @@ DEFECTS = (
     text(
         "a-driver-is-prepared-on-a-cordoned-host",
         WHERE,
-        (prepare.Preparations.__init__, "and m.id not in self.cordoned", ""),
+        (startable.Openings.__init__, "if m.id not in self.cordoned}", "}"),
     ),
     text(
         "a-drain-stops-all-at-once",
@@ -54,10 +54,21 @@ DEFECTS = (
         "a-restart-stops-what-no-host-can-take",
         STOPPED,
         (
-            prepare.Preparations._unless_cordoned,
-            "return said if host is not None else",
-            "return said if True else",
+            prepare.Preparations.unless_not_startable,
+            "if opening is None or opening.host is not None:",
+            "if True:",
         ),
+        (stops.Stops.only_startable, "if opening.host is not None:", "if True:"),
+    ),
+    text(
+        "the-stops-of-a-plan-are-not-judged-together",
+        STOPPED,
+        (stops.Stops.only_startable, "if not held:", "if True:"),
+    ),
+    text(
+        "what-nobody-trusting-can-take-is-stopped",
+        STOPPED,
+        (startable.Openings.__init__, "if m.distrust is None]", "if True]"),
     ),
     text(
         "room-is-given-to-two-moves",

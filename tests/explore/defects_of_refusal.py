@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from supervisor.model import policies
-from supervisor.plan import make, place, prepare
+from supervisor.plan import make, placement, prepare, startable
 from supervisor.registry import attempt_writes, leader_writes
 from tests.explore.planting import text
 
@@ -37,7 +37,7 @@ DEFECTS = (
     text(
         "placed-where-it-was-refused",
         REMEMBERED,
-        (place.place, "if not refuses(m, job, own)", "if True"),
+        (placement.why_barred, "if refuses(member, job, own):", "if False:"),
     ),
     text(
         "one-refusal-counts-for-every-host",
@@ -71,7 +71,7 @@ DEFECTS = (
     text(
         "what-is-stopped-for-a-move-was-refused-elsewhere",
         NEITHER,
-        (prepare.Preparations.cold_host, " if not refuses(m, job, own)", ""),
+        (startable.Openings._found, "why = why_not_taken(host, job, own, load, memory)", "why = None"),
     ),
     text(
         "a-prepared-driver-stays-where-it-was-refused",

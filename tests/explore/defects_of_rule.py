@@ -240,7 +240,7 @@ DECISIONS = (
     text(
         "an-update-is-given-up-for-what-may-pass",
         "§9.2: where there is no room, or what the host says may pass, the update waits",
-        (prepare.Preparations._update, "if not said.may_pass:", "if True:"),
+        (prepare.Preparations.update, "if not said.may_pass:", "if True:"),
     ),
     text(
         "a-killed-preparation-is-the-fault-of-its-job",
@@ -250,13 +250,13 @@ DECISIONS = (
     text(
         "a-job-is-placed-without-the-labels-that-it-requires",
         "§8: a job is assigned only to a host with the labels that it requires",
-        (place.place, "if why_unfit(m, job.terms) is None", ""),
+        (placement.why_barred, "return why_unfit(member, job.terms)", "return None"),
         (check._lacking, "if lacks else None", "if False else None"),
     ),
     text(
         "the-placement-does-not-look-at-labels",
         "§8: a job is assigned only to a host with the labels that it requires",
-        (place.place, "if why_unfit(m, job.terms) is None", ""),
+        (placement.why_barred, "return why_unfit(member, job.terms)", "return None"),
     ),
     text(
         "the-check-of-plans-does-not-look-at-labels",
@@ -272,7 +272,7 @@ DECISIONS = (
     text(
         "a-change-that-no-host-can-carry-out-stops-what-runs",
         "§8: while no host has the labels that a job requires, what runs goes on",
-        (decide._held, "if nowhere is None:", "if True:"),
+        (decide._held, "if not nowhere:", "if True:"),
     ),
     text(
         "a-driver-is-prepared-without-the-labels-that-its-job-requires",

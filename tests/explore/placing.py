@@ -99,9 +99,12 @@ def _flaw_of_stop(view: View, action: Drain) -> list[str]:
     drained = isinstance(cordon_found, Found) and cordon_found.record.draining
     if _is_moved(action) and not drained:
         return [f"hosts: {action.name} is stopped, and nobody wants it to leave {own.supervisor}"]
-    others = [one for one in view.members if one != own.supervisor and not is_cordoned(view, one)]
-    if is_cordoned(view, own.supervisor) and not others:
-        return [f"hosts: {action.name} is stopped, and no other host could start it"]
+    takers = [
+        one.id for one in view.members.values() if one.distrust is None and not is_cordoned(view, one.id)
+    ]
+    others = [one for one in takers if one != own.supervisor]
+    if not takers:
+        return [f"hosts: {action.name} is stopped, and no host could start it"]
     move = job.move_in_force if own.restart_nonce != job.restart_nonce else None
     goes = move is not None and own.revision == job.revision and not drained
     if goes and move is not None and move.to not in others:

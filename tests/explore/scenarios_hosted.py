@@ -48,6 +48,12 @@ HOSTED: tuple[Scenario, ...] = (
         faults=0,
     ),
     Hosted(
+        "restarted, its supervisor gone",
+        "The driver lives on; a restart or an update stops it only once a host could start it.",
+        ((RESTART, REVISE), (("cordon", "", "s2"),)),
+        kinds=("kill supervisor",),
+    ),
+    Hosted(
         "cordoned and uncordoned by two",
         "Answers are lost, operators are cut off: no late write undoes a newer one.",
         ((CORDON, UNCORDON), (CORDON, UNCORDON)),

@@ -214,6 +214,8 @@ UNSEEN: dict[str, str] = {
     "a-cordon-that-cannot-be-read-is-none": "nobody spoils the record of a host",
     "a-driver-is-prepared-on-a-cordoned-host": "no driver of these jobs is prepared",
     "room-is-given-to-two-moves": "every host has room for all",
+    "the-stops-of-a-plan-are-not-judged-together": "every host has room for all",
+    "what-nobody-trusting-can-take-is-stopped": "no host distrusts a registry that the leader trusts",
     "a-move-stops-while-nothing-may-start": "nothing is moved before an epoch is recorded",
     "a-move-is-obeyed-again-and-again": "a job that is where it shall be is not moved again",
     "a-late-withdrawal-is-written": "a revision that runs and is replaced breaks no invariant",

@@ -331,10 +331,13 @@ class TestWhatStopsEverything:
         rows = (
             replace(row(ref=job("a"), own=own(S.VACANT)), name="a"),
             replace(row(own=own(S.VACANT), lease=lease(), leftovers=(leftover(),)), name="b"),
-            replace(row(ref=job("c", revision=2), own=own(S.CLAIMED), lease=lease()), name="c"),
+            replace(
+                row(ref=job("c", desired=Desired.SUSPENDED), own=own(S.CLAIMED), lease=lease()), name="c"
+            ),
             replace(row(ref=job("d"), own=own(S.CLAIMED), lease=lease(WAIT_S)), name="d"),
+            replace(row(ref=job("e", revision=2), own=own(S.CLAIMED), lease=lease()), name="e"),
         )
-        assert kinds(*rows, recorded=False) == [Drain, Revoke]
+        assert kinds(*rows, recorded=False) == [Drain, Revoke], "what is to run on is not stopped yet"
 
 
 class TestPlacement:

@@ -157,7 +157,10 @@ class TestCordon:
     def test_a_restart_stops_nothing_that_nobody_could_start_again(self, changes: dict[str, Any]) -> None:
         plan = plan_of(running(**changes), members={"s1": A}, **on(CORDONED))
         assert plan.actions == ()
-        assert "the running one goes on: no room: no other host is up (s1 is cordoned" in note_of(plan).why
+        assert (
+            "attempt 2 goes on, it could not be started again now: no room: no host that takes jobs is up (s1 is"
+            in note_of(plan).why
+        )
         assert of(
             plan_of(running(**changes), members={"s1": A, "s2": HOSTS["s2"]}, **on(CORDONED)), Drain
         ) == (["j"] if "prepare" in changes else [])
@@ -165,7 +168,7 @@ class TestCordon:
     def test_an_update_stops_nothing_that_nobody_could_start_again(self) -> None:
         pending = row(ref=updated(prepare=None), own=own(S.CLAIMED), lease=lease())
         plan = plan_of(pending, members={"s1": A}, **on(CORDONED))
-        assert plan.actions == () and "the running one goes on: no room" in note_of(plan).why
+        assert plan.actions == () and "it could not be started again now: no room" in note_of(plan).why
 
     def test_the_check_refuses_an_assignment_to_it(self) -> None:
         seen = view(row(ref=job(), own=own(S.VACANT)), members=HOSTS)
@@ -322,7 +325,7 @@ class TestDrain:
     def test_the_only_host_keeps_all_its_jobs(self) -> None:
         plan = plan_of(running("a"), running("b", prepare=None), members={"s1": A}, **on(DRAINED))
         assert plan.actions == ()
-        why = f"s1 is drained, but it goes on there: no room: no other host is up ({SAID})"
+        why = f"s1 is drained, but it goes on there: no room: no other host that takes jobs is up ({SAID})"
         assert {note.why for note in plan.notes} == {why}
 
     def test_cold_drivers_are_stopped_only_for_as_much_room_as_there_is(self) -> None:

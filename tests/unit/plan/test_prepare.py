@@ -302,7 +302,7 @@ class TestStandby:
         assert said((asked(),), s1=A, s2=B) == "a driver is being prepared on s2"
         assert said((asked(),), s1=A, s2=keeps(B)) == "a driver is ready on s2"
         assert said(s1=A) == "no standby: no room: no other host that keeps prepared drivers is up"
-        assert said(s1=A, s2=replace(B, drivers=0)).startswith("no standby: no room: s2 has ")
+        assert said(s1=A, s2=replace(B, drivers=0)).startswith("no standby: no room: s2 takes no drivers")
         host = keeps(B, ready=False, why="no Python")
         assert said((asked(),), s1=A, s2=host) == "no standby: s2 could prepare no driver: no Python"
 
@@ -335,7 +335,7 @@ class TestWithdrawal:
             {"rows": (restarted(),), "asked": (asked(revision=7),)},
             {"rows": (restarted(),), "asked": (asked(memory=7),)},
             {"rows": (restarted(),), "asked": (asked("gone"),)},
-            {"rows": (restarted(),), "members": {"s1": A, "s2": HOST}},
+            {"rows": (restarted(),), "members": {"s1": A, "s2": replace(HOST, id="s2")}},
             {"rows": (running(),), "asked": (asked(level=PrepareLevel.APPLICATION),)},
         ],
     )

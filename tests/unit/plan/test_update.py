@@ -192,7 +192,7 @@ def test_what_one_policy_refuses_another_may_allow() -> None:
 
 
 def test_a_restart_does_not_wait_for_room_beside_an_update() -> None:
-    full = {name: replace(host, drivers=0) for name, host in HOSTS.items()}
+    full = {"s1": replace(HOSTS["s1"], drivers=1), "s2": replace(HOSTS["s2"], drivers=0)}
     action = only(plan_of(waiting(updated(prepare=SESSION, restart_nonce="n2")), members=full))
     assert isinstance(action, Drain)
 

@@ -20,7 +20,7 @@ from supervisor.model.view import Row, SeenAcceptance, SeenLease, View
 from supervisor.plan.check import violations
 from supervisor.plan.explain import Explainer
 from supervisor.plan.make import Policy, make_plan
-from supervisor.plan.place import freed
+from supervisor.plan.room import freed
 from supervisor.records.layout import Layout
 from supervisor.registry.leader_write_context import LeaderWriteContext
 from tests.unit.plan.rows import HOST, NOW_S, job, lease, leftover, own, row, view
