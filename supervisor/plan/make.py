@@ -20,7 +20,7 @@ from supervisor.model.seen import Unreadable
 from supervisor.model.view import View
 from supervisor.plan.after_restore import hold_starts, may_start
 from supervisor.plan.decide import Decision, WaitingAssignment, decide
-from supervisor.plan.moves import Moves, moving
+from supervisor.plan.moves import moving
 from supervisor.plan.place import not_judged, place, turn_of, with_in_flight
 from supervisor.plan.placement import Spread, why_unfit
 from supervisor.plan.prepare import Preparations, preparing
@@ -98,9 +98,7 @@ def _with_moves(
     """Adds what is about running jobs that are to leave their host, and about the prepared drivers of all. ``loads`` is with
     all that ``plan`` starts; the jobs in ``placing`` have an assignment whose outcome is not known."""
     taken = placing | {action.name for action in plan.actions}
-    moves = Moves({})
-    if may_start(view) and view.recorded:  # what is stopped for a move is to be started again at once
-        moves = moving(view, prepared, loads, taken)
+    moves = moving(view, prepared, loads, taken)
     taken |= moves.stopped
     wished = preparing(view, prepared, taken, moves.wishes)
     judged = moves.notes.keys() | moves.stopped

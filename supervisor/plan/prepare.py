@@ -313,19 +313,13 @@ class Preparations:
 
         A driver that could not be prepared stops nothing, as for an update: it would hardly start.
         """
-        wish, memory = move_wish(job, own, why, to), next_memory(job, own)
+        wish = move_wish(job, own, why, to)
         cold = "it starts cold, as its spec says"
         if wish is not None:
             said = self._next_driver(job, own, why, wish)
-            lacks = (
-                why_no_room(self.hosts[said.host], loads.get(said.host, Load()), memory.whole)
-                if said.stop
-                else None
-            )
-            if lacks is not None:
-                return NextDriver(
-                    False, f"no room any more: {lacks}", said.host, impossible=True, may_pass=True
-                )
+            opening = self.openings.elsewhere(job, own, loads, said.host) if said.stop else None
+            if opening is not None and opening.host is None:
+                return NextDriver(False, opening.why, said.host, impossible=True, may_pass=True)
             if not said.impossible or said.host:
                 return said
             cold = f"it starts cold: {said.why}"

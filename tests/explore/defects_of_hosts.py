@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from supervisor.model import view
-from supervisor.plan import make, moves, place, prepare, startable, stops
+from supervisor.plan import moves, place, prepare, startable, stops
 from tests.explore.planting import text
 
 WHERE = "§9.3: nothing new is placed on a host that is cordoned"
@@ -78,7 +78,7 @@ DEFECTS = (
     text(
         "a-move-stops-while-nothing-may-start",
         STOPPED,
-        (make._with_moves, "if may_start(view) and view.recorded:", "if True:"),
+        (startable._why_nothing_starts, 'return "" if view.recorded else', 'return "" if True else'),
     ),
     text(
         "a-move-is-obeyed-again-and-again",

@@ -256,7 +256,10 @@ def test_drain_says_what_holds_it_and_what_helps(cluster: Terminal) -> None:
     for host in ("s0", "s2"):
         cluster.run("cordon", host)
     ran = cluster.run("drain", "s1")
-    assert "held by a: s1 is drained, but it goes on there: no room: no other host is up" in ran.out
+    assert (
+        "held by a: s1 is drained, but it goes on there: no room: no other host that takes jobs is up"
+        in ran.out
+    )
     waited = cluster.run("drain", "s1", "--wait", "--timeout", "100ms")
     assert waited.code == 7
     assert "s1 is not drained after 0.1 s, 1 left (a: s1 is drained, but" in waited.err
