@@ -232,7 +232,7 @@ def _waits_for_slot(explained: Explanation) -> bool:
 
 _WHILE: Final[Mapping[Await, str]] = {
     Await.PREPARED: "then its driver is stopped and the prepared one goes on",
-    Await.OPENING: "then its driver is stopped, and started there",
+    Await.START_PLACE: "then its driver is stopped, and started there",
     Await.CLUSTER: "and goes on by itself as soon as it has one",
 }
 """It says what comes after a wait that nothing of ours ends."""

@@ -343,7 +343,7 @@ def _keep(case: Case) -> Decision:
 def _held(case: Case, asked: str) -> Decision | None:
     """Returns that an attempt that runs goes on, if no host that takes jobs has what its job requires. An update is not
     given up for that."""
-    nowhere = case.prepared.openings.nowhere(case.ref.record) if case.prepared is not None else ""
+    nowhere = case.prepared.start_places.nowhere(case.ref.record) if case.prepared is not None else ""
     if not nowhere:
         return None
     why = f"{asked} was asked for, and {nowhere}: attempt {case.own.record.attempt} goes on"

@@ -100,7 +100,7 @@ class Await(Enum):
     PREPARED = "a prepared driver"
     LABELS = "a host with the labels that its spec requires"
     MOVE = "its move to another host"
-    OPENING = "a host that could start it again"
+    START_PLACE = "a host that could start it again"
     CLUSTER = "executors of its cluster"
 
 
@@ -607,7 +607,7 @@ def _waits_for_a_host(note: Note) -> Awaited | None:
             Await.PREPARED, "a prepared driver" + (f" on {note.prepares}" if note.prepares else "")
         )
     if note.holds_stop:
-        return Awaited(Await.OPENING)
+        return Awaited(Await.START_PLACE)
     return Awaited(Await.MOVE, note.moves) if note.moves else None
 
 

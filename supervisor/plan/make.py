@@ -80,7 +80,7 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
     plan = Plan((*actions, *meanwhile, *placed), (*notes, *pending), (*map(Alarm, view.errors), *alarms))
     loads = with_in_flight(loads, placed, view.rows)
     unplaced = [each for each in allowed if each.name in waiting]
-    stops = Stops(prepared.openings, loads, sorted(unplaced, key=turn_of))
+    stops = Stops(prepared.start_places, loads, sorted(unplaced, key=turn_of))
     plan = stops.only_startable(view, plan)
     plan = _with_moves(view, plan, prepared, stops.loads, placing)
     plan = plan if may_start(view) else hold_starts(view, plan, now_s)

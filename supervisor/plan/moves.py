@@ -98,7 +98,7 @@ def _move(row: Row, prepared: Preparations, moves: Moves) -> None:
     request = ref.record.move_in_force
     assert request is not None
     why = f"it moves to {request.to}"
-    closed = prepared.openings.why_not_open(request.to, ref.record, own.record)
+    closed = prepared.start_places.why_not_open(request.to, ref.record, own.record)
     if closed or request.to == own.record.supervisor:
         here = closed or f"it runs on {request.to}"
         why = f"it goes on, and does not move to {request.to}: {here}"

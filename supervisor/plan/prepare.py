@@ -56,7 +56,7 @@ from supervisor.model.state import account_of, is_pending, standing_update
 from supervisor.model.view import Row, SeenPreparation, View
 from supervisor.plan.placement import Spread, why_barred, why_unfit
 from supervisor.plan.room import share_in_use, why_no_room
-from supervisor.plan.startable import Openings, goes_on, why_busy
+from supervisor.plan.startable import StartPlaces, goes_on, why_busy
 from supervisor.spec.site_policy import SitePolicy
 
 BACKOFF_MIN_S: Final = 15.0
@@ -116,8 +116,8 @@ class Preparations:
     def __init__(self, view: View, now_s: float, site: SitePolicy | None = None) -> None:
         self.now_s = now_s
         self.cordoned = view.cordoned
-        self.openings = Openings(view, site)
-        self.hosts = {host: m for host, m in self.openings.open_hosts.items() if m.prepares > 0}
+        self.start_places = StartPlaces(view, site)
+        self.hosts = {host: m for host, m in self.start_places.open_hosts.items() if m.prepares > 0}
         self._members = view.members
         self._rows = view.rows
         self._by_uid: dict[str, list[Request]] = {}
@@ -238,15 +238,15 @@ class Preparations:
             if wanted:
                 return (
                     None,
-                    f"{which} has {', '.join(required_of(job.terms))}{self.openings.but_cordoned()}",
+                    f"{which} has {', '.join(required_of(job.terms))}{self.start_places.but_cordoned()}",
                     False,
                 )
             return (
                 None,
-                f"no room: {which} that keeps prepared drivers is up{self.openings.but_cordoned()}",
+                f"no room: {which} that keeps prepared drivers is up{self.start_places.but_cordoned()}",
                 False,
             )
-        return None, f"no room: {first_few(reasons)}{self.openings.but_cordoned()}", False
+        return None, f"no room: {first_few(reasons)}{self.start_places.but_cordoned()}", False
 
     def takes_more(self, loads: Mapping[str, Load]) -> bool:
         """Says whether the record of any host has room for one more prepared driver."""
@@ -298,10 +298,10 @@ class Preparations:
 
     def unless_not_startable(self, job: JobRef, own: Ownership, said: NextDriver) -> NextDriver:
         """Returns ``said``, unless it would stop a driver that could not be started again now."""
-        opening = self.openings.for_restart(job, own, self.running) if said.stop else None
-        if opening is None or opening.host is not None:
+        start_place = self.start_places.for_restart(job, own, self.running) if said.stop else None
+        if start_place is None or start_place.host is not None:
             return said
-        return NextDriver(False, goes_on(said.why, own, opening.why), said.host, holds_stop=True)
+        return NextDriver(False, goes_on(said.why, own, start_place.why), said.host, holds_stop=True)
 
     def move(
         self, job: JobRef, own: Ownership, why: str, loads: Mapping[str, Load], to: str = ""
@@ -317,16 +317,16 @@ class Preparations:
         cold = "it starts cold, as its spec says"
         if wish is not None:
             said = self._next_driver(job, own, why, wish)
-            opening = self.openings.elsewhere(job, own, loads, said.host) if said.stop else None
-            if opening is not None and opening.host is None:
-                return NextDriver(False, opening.why, said.host, impossible=True, may_pass=True)
+            start_place = self.start_places.elsewhere(job, own, loads, said.host) if said.stop else None
+            if start_place is not None and start_place.host is None:
+                return NextDriver(False, start_place.why, said.host, impossible=True, may_pass=True)
             if not said.impossible or said.host:
                 return said
             cold = f"it starts cold: {said.why}"
-        opening = self.openings.elsewhere(job, own, loads, to)
-        if opening.host is not None and not opening.is_busy:
-            return NextDriver(True, f"{why}; {cold}", opening.host.id)
-        return NextDriver(False, opening.why, impossible=not opening.is_busy, may_pass=True)
+        start_place = self.start_places.elsewhere(job, own, loads, to)
+        if start_place.host is not None and not start_place.is_busy:
+            return NextDriver(True, f"{why}; {cold}", start_place.host.id)
+        return NextDriver(False, start_place.why, impossible=not start_place.is_busy, may_pass=True)
 
     def _next_driver(self, job: JobRef, own: Ownership, asked: str, wish: Wish | None = None) -> NextDriver:
         memory, wish = next_memory(job, own), wish or _of_change(job, own)

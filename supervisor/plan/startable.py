@@ -28,7 +28,7 @@ from supervisor.spec.site_policy import SitePolicy
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class StartPlace:
     """Says where a job could be started now. ``host`` is None if it can't be, because of ``why``. ``is_busy`` says that all
     hosts with room have enough to start at the moment, and ``why`` names one. With ``unplaceable`` no host that takes
     jobs has what the job requires."""
@@ -39,7 +39,7 @@ class Opening:
     unplaceable: bool = False
 
 
-class Openings:
+class StartPlaces:
     """Holds which hosts take jobs in one View. ``site`` is what the operator of the leader's host allows."""
 
     def __init__(self, view: View, site: SitePolicy | None = None) -> None:
@@ -51,34 +51,34 @@ class Openings:
         self._closed = [m for m in trusting if m.id in self.cordoned]
         self._held = _why_nothing_starts(view)
 
-    def for_restart(self, job: JobRef, own: Ownership, loads: Mapping[str, Load]) -> Opening:
+    def for_restart(self, job: JobRef, own: Ownership, loads: Mapping[str, Load]) -> StartPlace:
         """Returns where the job of ``own`` could be started, once its present driver has stopped: at best where that is now.
         ``loads`` is what hosts carry without prepared drivers, that driver included."""
         return self.for_start(job, own, freed(loads, own))
 
-    def for_start(self, job: JobRef, own: Ownership, loads: Mapping[str, Load]) -> Opening:
+    def for_start(self, job: JobRef, own: Ownership, loads: Mapping[str, Load]) -> StartPlace:
         """Returns where the job of ``own``, which has no driver, could be started."""
         why = self._held or self._site.why_no_checkpoint(job.terms.checkpoint)
-        return Opening(why=why) if why else self._found(job, own, loads, self.open_hosts.values(), "no")
+        return StartPlace(why=why) if why else self._found(job, own, loads, self.open_hosts.values(), "no")
 
-    def elsewhere(self, job: JobRef, own: Ownership, loads: Mapping[str, Load], to: str = "") -> Opening:
+    def elsewhere(self, job: JobRef, own: Ownership, loads: Mapping[str, Load], to: str = "") -> StartPlace:
         """Returns a host other than the present one on which the job of ``own`` could be started: ``to``, if it is given."""
         why = self._held or self._site.why_no_checkpoint(job.terms.checkpoint)
         if why:
-            return Opening(why=why)
+            return StartPlace(why=why)
         others = [m for m in self.open_hosts.values() if m.id != own.supervisor]
         if to and to not in {m.id for m in others if why_unfit(m, job.terms) is None}:
-            return Opening(why=self.why_not_open(to, job, own))
+            return StartPlace(why=self.why_not_open(to, job, own))
         return self._found(job, own, loads, [m for m in others if to in ("", m.id)], "no other")
 
     def _found(
         self, job: JobRef, own: Ownership, loads: Mapping[str, Load], hosts: Iterable[Member], no: str
-    ) -> Opening:
+    ) -> StartPlace:
         hosts = list(hosts)
         fit = [m for m in hosts if why_unfit(m, job.terms) is None]
         if hosts and not fit:
             lacks = f"{no} host has {', '.join(required_of(job.terms))}"
-            return Opening(why=f"{lacks}{self.but_cordoned()}", unplaceable=True)
+            return StartPlace(why=f"{lacks}{self.but_cordoned()}", unplaceable=True)
         memory, reasons, busy = next_memory(job, own).whole, [], list[Member]()
         for host in sorted(fit, key=lambda m: (m.id != own.supervisor, *_emptiest(m, loads))):
             load = loads.get(host.id, Load())
@@ -86,13 +86,13 @@ class Openings:
             if why is not None:
                 reasons.append(why)
             elif load.starting < host.starting:
-                return Opening(host)
+                return StartPlace(host)
             else:
                 busy.append(host)
         if busy:
-            return Opening(busy[0], why_busy(busy[0], loads), is_busy=True)
+            return StartPlace(busy[0], why_busy(busy[0], loads), is_busy=True)
         why = f"no room: {first_few(reasons)}" if reasons else self._why_none(no)
-        return Opening(why=f"{why}{self.but_cordoned()}")
+        return StartPlace(why=f"{why}{self.but_cordoned()}")
 
     def _why_none(self, no: str) -> str:
         distrusting = sorted(m.id for m in self._members.values() if m.distrust is not None)

@@ -20,7 +20,7 @@ from supervisor.plan.decide import WaitingAssignment
 from supervisor.plan.place import turn_of
 from supervisor.plan.placement import why_not_taken
 from supervisor.plan.room import freed
-from supervisor.plan.startable import Opening, Openings, goes_on
+from supervisor.plan.startable import StartPlace, StartPlaces, goes_on
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class Stops:
     """Judges the stops of one plan. ``loads`` is what hosts carry with all that the plan starts, and with what was said to
     have a place; ``waiting`` are the jobs for which there is none, in their turns."""
 
-    openings: Openings
+    start_places: StartPlaces
     loads: Mapping[str, Load]
     waiting: Sequence[WaitingAssignment]
 
@@ -42,32 +42,32 @@ class Stops:
         for row in sorted(view.rows.values(), key=lambda each: each.name):
             if _stops_for_start(row):
                 job, own = _records(row)
-                self._take(self.openings.for_restart(job, own, self.loads), job, own)
+                self._take(self.start_places.for_restart(job, own, self.loads), job, own)
         for each in self.waiting if stops else ():
             job, own = each.ref.record, each.own.record
             loads = freed(self.loads, own) if each.waited else self.loads
-            self._take(self.openings.for_start(job, own, loads), job, own)
+            self._take(self.start_places.for_start(job, own, loads), job, own)
         held: dict[str, Note] = {}
         for stop in sorted(stops, key=lambda each: (-each.ref.record.terms.priority, each.name)):
             job, own = stop.ref.record, stop.own.record
-            opening = self._opening(job, own)
-            if opening.host is not None:
-                self._take(opening, job, own)
+            start_place = self._start_place(job, own)
+            if start_place.host is not None:
+                self._take(start_place, job, own)
             else:
-                why = goes_on(stop.why, own, opening.why)
-                held[stop.name] = Note(stop.name, why, unplaceable=opening.unplaceable, holds_stop=True)
+                why = goes_on(stop.why, own, start_place.why)
+                held[stop.name] = Note(stop.name, why, unplaceable=start_place.unplaceable, holds_stop=True)
         if not held:
             return plan
         actions = tuple(each for each in plan.actions if each.name not in held)
         return replace(plan, actions=actions, notes=(*plan.notes, *held.values()))
 
-    def _opening(self, job: JobRef, own: Ownership) -> Opening:
+    def _start_place(self, job: JobRef, own: Ownership) -> StartPlace:
         """Returns where ``job`` could be started once its driver has stopped. What waits and comes before it may take the
         place that this leaves."""
-        opening = self.openings.for_restart(job, own, self.loads)
-        host = opening.host
+        start_place = self.start_places.for_restart(job, own, self.loads)
+        host = start_place.host
         if host is None or host.id != own.supervisor:
-            return opening
+            return start_place
         first, load = "", freed(self.loads, own).get(host.id, Load())
         for each in _before(self.waiting, job):
             other, its = each.ref.record, each.own.record
@@ -75,20 +75,20 @@ class Stops:
             if why_not_taken(host, other, its, load, memory) is None:
                 load, first = load.plus(memory, starting=True), first or other.name
         if not first:
-            return opening
+            return start_place
         # ``for_restart`` takes the present driver away again
         taken = {**self.loads, host.id: load.plus(own.memory, starting=False)}
-        found = self.openings.for_restart(job, own, taken)
+        found = self.start_places.for_restart(job, own, taken)
         return (
             found
             if found.host is not None
             else replace(found, why=f"{found.why}; {first} waits and comes first")
         )
 
-    def _take(self, opening: Opening, job: JobRef, own: Ownership) -> None:
+    def _take(self, start_place: StartPlace, job: JobRef, own: Ownership) -> None:
         """Counts the place that a job gets. A driver is there until it ends: on its own host only what the next one needs
         beyond it is added."""
-        host = opening.host
+        host = start_place.host
         if host is None:
             return
         memory, load = next_memory(job, own).whole, self.loads.get(host.id, Load())

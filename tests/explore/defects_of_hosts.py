@@ -24,7 +24,7 @@ DEFECTS = (
     text(
         "a-driver-is-prepared-on-a-cordoned-host",
         WHERE,
-        (startable.Openings.__init__, "if m.id not in self.cordoned}", "}"),
+        (startable.StartPlaces.__init__, "if m.id not in self.cordoned}", "}"),
     ),
     text(
         "a-drain-stops-all-at-once",
@@ -55,10 +55,10 @@ DEFECTS = (
         STOPPED,
         (
             prepare.Preparations.unless_not_startable,
-            "if opening is None or opening.host is not None:",
+            "if start_place is None or start_place.host is not None:",
             "if True:",
         ),
-        (stops.Stops.only_startable, "if opening.host is not None:", "if True:"),
+        (stops.Stops.only_startable, "if start_place.host is not None:", "if True:"),
     ),
     text(
         "the-stops-of-a-plan-are-not-judged-together",
@@ -68,7 +68,7 @@ DEFECTS = (
     text(
         "what-nobody-trusting-can-take-is-stopped",
         STOPPED,
-        (startable.Openings.__init__, "if m.distrust is None]", "if True]"),
+        (startable.StartPlaces.__init__, "if m.distrust is None]", "if True]"),
     ),
     text(
         "room-is-given-to-two-moves",

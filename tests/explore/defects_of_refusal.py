@@ -71,7 +71,7 @@ DEFECTS = (
     text(
         "what-is-stopped-for-a-move-was-refused-elsewhere",
         NEITHER,
-        (startable.Openings._found, "why = why_not_taken(host, job, own, load, memory)", "why = None"),
+        (startable.StartPlaces._found, "why = why_not_taken(host, job, own, load, memory)", "why = None"),
     ),
     text(
         "a-prepared-driver-stays-where-it-was-refused",

@@ -118,7 +118,10 @@ def test_a_driver_goes_on_that_could_not_be_started_again(
     assert "attempt 2 goes on" in note.why or "the update waits" in note.why or prepare, note.why
     if NO_ONE[case].get("recorded", True):
         explained = Explainer(view(runs, **NO_ONE[case]), Policy(), NOW_S, "s1").job("j")
-        assert explained.waits_for is not None and explained.waits_for.kind in (Await.OPENING, Await.PREPARED)
+        assert explained.waits_for is not None and explained.waits_for.kind in (
+            Await.START_PLACE,
+            Await.PREPARED,
+        )
 
 
 def test_a_driver_goes_on_while_no_host_trusts_the_registry() -> None:
