@@ -398,6 +398,10 @@ class Metrics:
         """Sets how many queries of ``job`` keep their checkpoint elsewhere than the job says."""
         self._strays.labels(job).set(count)
 
+    def job_failed_queries(self, job: str, count: int) -> None:
+        """Sets how many queries of ``job`` have failed while its driver goes on."""
+        self._failed_queries.labels(job).set(count)
+
     def lease_deadline(self, job: str, deadline_at_s: float, lease_s: float) -> None:
         """Sets the instant at which the driver is killed unless a renewal commits before. ``lease_s`` is the
         length of the job's lease."""
@@ -669,6 +673,7 @@ class Metrics:
             self._silence,
             self._cluster_wait,
             self._strays,
+            self._failed_queries,
             self._lease_remaining,
             self._lease,
             *self._per_usage,
@@ -737,6 +742,11 @@ class Metrics:
         self._strays = self._gauge(
             "job_queries_elsewhere",
             "Queries whose checkpoint is not in the job's: they can't be recovered",
+            "job",
+        )
+        self._failed_queries = self._gauge(
+            "job_queries_failed",
+            "Queries that have ended with an error and were not started again, while the driver goes on",
             "job",
         )
         self._lease_remaining = self._gauge(

@@ -36,7 +36,8 @@ class ExitEvidence:
     with the sentence. ``begun`` says that the application was seen to run; it is None if the driver does not
     report. ``error`` is the last ``error`` report, or ``""``. ``tail`` is the end of the driver's output.
     ``oom`` is whom the kernel killed for lack of memory meanwhile (``shim.oom``); None if that is not known.
-    ``refused`` is why the application was not let begin; None if it was.
+    ``refused`` is why the application was not let begin; None if it was. ``failed`` says that the application had failed
+    while its process went on, which was ended for it; it stands in the place of how it ended.
     """
 
     status: int | None
@@ -48,6 +49,7 @@ class ExitEvidence:
     tail: str = ""
     oom: Oom | None = None
     refused: tuple[Cause, str] | None = None
+    failed: str = ""
 
     @property
     def signal(self) -> int | None:
@@ -150,6 +152,10 @@ def _is_not_executable(e: ExitEvidence) -> bool:
     return (
         e.status in NOT_EXECUTABLE and not e.begun and any(words in e.tail for words in NOT_EXECUTABLE_WORDS)
     )
+
+
+def _how(e: ExitEvidence) -> str:
+    return e.failed or how(e.status)
 
 
 def _finished(e: ExitEvidence) -> ExitVerdict:
@@ -264,7 +270,7 @@ def _short_of_memory(e: ExitEvidence) -> str | None:
 def _out_of_memory(e: ExitEvidence) -> ExitVerdict:
     of_error = reported_error(e)
     return ExitVerdict(
-        Cause.OUT_OF_MEMORY, f"{_short_of_memory(e)}; {how(e.status)}" + (f": {of_error}" if of_error else "")
+        Cause.OUT_OF_MEMORY, f"{_short_of_memory(e)}; {_how(e)}" + (f": {of_error}" if of_error else "")
     )
 
 
@@ -304,7 +310,7 @@ def _own_failure(e: ExitEvidence) -> ExitVerdict:
     )
     of_error = reported_error(e)
     advice = f"{hint}; " if hint else ""  # first: a history keeps little more than that
-    return ExitVerdict(Cause.USER_ERROR, f"{advice}{how(e.status)}" + (f": {of_error}" if of_error else ""))
+    return ExitVerdict(Cause.USER_ERROR, f"{advice}{_how(e)}" + (f": {of_error}" if of_error else ""))
 
 
 _TABLE: Final[tuple[tuple[Callable[[ExitEvidence], bool], Callable[[ExitEvidence], ExitVerdict]], ...]] = (

@@ -71,7 +71,8 @@ class Launch:
     ``cluster_timeout_s`` for how long it may be without one; 0 sets no limit. If ``log_uploads_kept`` is not 0, the output
     of the attempt is uploaded when it has ended, and of so many attempts it is kept in the store. If ``log_upload_every_s``
     is not 0, it is uploaded that often while the attempt runs, too. ``master`` is Spark's master as the spec asks for it;
-    it is empty where the version before has made the launch.
+    it is empty where the version before has made the launch. ``failed_query_ends`` says that a query which fails ends the
+    attempt, whatever others do.
     """
 
     cluster: str
@@ -116,6 +117,7 @@ class Launch:
     # Spark properties that name the attempt, such as the tags of its application; set at the opening
     spark_conf: dict[str, str] = field(default_factory=dict, metadata=OMITTED)
     master: str = field(default="", metadata=OMITTED)
+    failed_query_ends: bool = field(default=False, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property

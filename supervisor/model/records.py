@@ -819,6 +819,8 @@ class Lease:
     spark_ui: str = field(default="", metadata=OMITTED)
     # Spark's master, where the application's code has set another one than its spec; empty: it has not, or did not say
     own_master: str = field(default="", metadata=OMITTED)
+    # how many queries have ended with an error and were not started again, those without room in ``queries`` included
+    failed_queries: Count = field(default=0, metadata=OMITTED)
     usage: AttemptUsage | None = field(default=None, metadata=OMITTED)  # for display
     extra: dict[str, Any] = field(default_factory=dict)
 

@@ -327,11 +327,11 @@ def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
             _of_update(job, own),
             _of_restart(job, own),
         )
-        unproven, failed = _unproven(own, lease.record), failed_query(lease.record)
+        unproven = _unproven(own, lease.record)
         where = f"running on {own.host}" + (f", {unproven}" if unproven else "")
         waits = waiting_for_cluster(lease.record)
-        reason = _joined((where, waits, _of_failed(failed, str), *others))
-        trouble = _joined((waits, unproven, _of_failed(failed, headline), *others))
+        reason = _joined((where, waits, _of_failed(lease.record, str), *others))
+        trouble = _joined((waits, unproven, _of_failed(lease.record, headline), *others))
         return Shown(JobState.RUNNING, reason, trouble)
     if phase is Phase.STOPPING:
         return Shown(JobState.STOPPING, "its driver is being stopped")
@@ -401,12 +401,18 @@ def failed_query(lease: Lease) -> QueryProgress | None:
     return next((query for query in lease.queries if query.state is QueryState.FAILED), None)
 
 
-def _of_failed(failed: QueryProgress | None, form: Callable[[str], str]) -> str:
-    return (
-        ""
-        if failed is None
-        else f"query {query_name(failed.query, failed.id)} has failed: {form(failed.error or '')}"
-    )
+def has_failed_query(lease: Lease) -> bool:
+    """Returns whether any query has failed and was not started again, also one that the lease has no room for."""
+    return lease.failed_queries > 0 or failed_query(lease) is not None
+
+
+def _of_failed(lease: Lease, form: Callable[[str], str]) -> str:
+    """Returns that queries have failed, and the error of one."""
+    failed, count = failed_query(lease), lease.failed_queries
+    if failed is None:
+        return f"{count} of its queries failed" if count else ""
+    more = f", and {count - 1} more" if count > 1 else ""
+    return f"query {query_name(failed.query, failed.id)} has failed{more}: {form(failed.error or '')}"
 
 
 def strays_of(lease: Lease) -> tuple[QueryProgress, ...]:

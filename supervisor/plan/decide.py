@@ -54,8 +54,8 @@ from supervisor.model.seen import Found, Unreadable
 from supervisor.model.state import (
     account_of,
     delay_of,
-    failed_query,
     follows_roll_back,
+    has_failed_query,
     has_finished,
     is_pending,
     observed_update,
@@ -362,7 +362,7 @@ def _observe(case: Case) -> Decision:
         why = f"revision {job.revision} is to be observed for {needed_s:g} s from its first batch on"
         return Decision(note=Note(case.name, why, _remaining_s(case)), alarm=alarm)
     left_s = since_at_s + needed_s - case.now_s
-    if left_s <= 0 and (lease is None or (failed_query(lease) is None and lease.cluster_wait is None)):
+    if left_s <= 0 and (lease is None or (not has_failed_query(lease) and lease.cluster_wait is None)):
         why = f"revision {job.revision} has run for {needed_s:g} s"
         return Decision(action=FinishUpdate(case.name, why, case.ref, case.own))
     why = f"running as wanted; revision {job.revision} is observed for {needed_s:g} s"

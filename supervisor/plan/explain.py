@@ -57,7 +57,7 @@ from supervisor.model.state import (
     account_of,
     delay_of,
     executors_wanted,
-    failed_query,
+    has_failed_query,
     last_exit_of,
     next_attempt,
     state_of_ended,
@@ -219,7 +219,7 @@ class Explanation:
     @property
     def is_half(self) -> bool:
         """Says whether a query of the job has failed while its application lives on."""
-        return self.record is not None and failed_query(self.record) is not None
+        return self.record is not None and has_failed_query(self.record)
 
     @property
     def is_unproven(self) -> bool:
@@ -413,7 +413,7 @@ class Explainer:
             return remedies_of_held(name)
         failed = own is not None and own.failures > 0 and shown.state is not JobState.RUNNING
         full = note is not None and note.pending and bool(self._view.members) and may_start(self._view)
-        half = lease is not None and failed_query(lease) is not None
+        half = lease is not None and has_failed_query(lease)
         conflict = own is not None and own.cause is Cause.CHECKPOINT_CONFLICT
         of_state = remedies_of_state(
             name,

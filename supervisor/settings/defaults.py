@@ -8,7 +8,7 @@ defaults.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -49,6 +49,7 @@ class Health(Section):
     cluster_timeout_s: Annotated[DurationS, between(10.0, 30 * DAY_S)] | None = Field(
         default=None, alias="cluster_timeout"
     )
+    failed_query: Literal["restart", "leave"] = "leave"
 
 
 class Defaults(Section):

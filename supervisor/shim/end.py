@@ -100,17 +100,20 @@ def describe(state: ShimState) -> Exit:
     """Describes the end for the tombstone. ``exit_code`` is what a shell would give: 128 + signal. ``ran_s``
     counts from when the starter was let go to the empty tree."""
     begun = state.life.begun_at_s is not None
+    # an application that had failed is judged by what it reported, and not by the signal that ended its process
+    failed = state.reason if state.cause is Cause.USER_ERROR else ""
     verdict = classify(
         ExitEvidence(
-            state.status,
+            None if failed else state.status,
             state.launch.unbounded,
             stop_requested=state.stop_asked,
-            killed_for=None if state.cause is None else (state.cause, state.reason),
+            killed_for=None if state.cause is None or failed else (state.cause, state.reason),
             begun=begun if state.launch.reports else None,
             error=state.life.error,
             tail=state.tail,
             oom=state.oom,
             refused=None if begun else state.refused,
+            failed=failed,
         )
     )
     if is_lost_preparation(state, verdict.cause):

@@ -14,6 +14,9 @@ has none is believed for ``waiting.UNHEARD_S``: a driver that hangs does not ans
 One that hangs while its SparkContext is made is ended by ``start_timeout``, unless its cluster says that the application
 waits there.
 
+An application that has failed while its process goes on, held by a thread that is no daemon or by its other queries, is
+ended soon, and not for its silence (``failure``). It counts as one that has failed by itself.
+
 A JVM application does not report; the supervisor of its host reads its commit log and reports for it. When
 nobody reads it (the supervisor is down, or cannot read the checkpoint), its silence means nothing: silence
 counts up to the last reading only.
@@ -28,6 +31,8 @@ from supervisor.model.records import Cause, Phase
 from supervisor.shim import queries, waiting
 from supervisor.shim.state import Life, Reported
 
+OUTLIVES_S = 30.0
+"""A driver whose main code has ended with an error ends within this time, unless a thread of the application holds it."""
 UNSEEN_S = 10.0
 """A JVM application without a checkpoint shows nothing but that it is up: after this time it counts as
 ``running``."""
@@ -71,7 +76,9 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
             )
         case event if event in waiting.EVENTS:
             return waiting.after_report(life, report, now_s)
-        case "error" | "terminated":
+        case "error":
+            return replace(life, error=report.error or life.error, uncaught_at_s=now_s)
+        case "terminated":
             return replace(life, error=report.error or life.error)
         case _:
             return life
@@ -130,6 +137,9 @@ def overdue(life: Life, launch: Launch, exec_at_s: float, now_s: float) -> tuple
     why = waiting.too_long(life, launch, now_s)
     if why is not None:
         return Cause.CLUSTER_TIMED_OUT, why
+    why = failure(life, launch, now_s)
+    if why is not None:
+        return Cause.USER_ERROR, why
     since_at_s = life.begun_at_s if life.waits and life.begun_at_s is not None else exec_at_s
     since_at_s = max(since_at_s, waiting.excused_until_at_s(life, launch))
     if now_s - since_at_s >= launch.start_timeout_s:
@@ -153,6 +163,19 @@ def overdue(life: Life, launch: Launch, exec_at_s: float, now_s: float) -> tuple
         else None
     )
     return None if why is None else (Cause.STALLED, why)
+
+
+def failure(life: Life, launch: Launch, now_s: float) -> str | None:
+    """Returns why the application has failed though its process goes on, or None: a query has failed and the spec asks for
+    a restart then, or its main code has ended with an error and nothing of its queries lives."""
+    why = queries.failure(life, now_s) if launch.failed_query_ends else None
+    if why is not None:
+        return why
+    if life.uncaught_at_s is None or now_s - life.uncaught_at_s < OUTLIVES_S:
+        return None
+    if queries.has_any(life) and not launch.failed_query_ends:
+        return None
+    return "its main code ended, and its process did not"
 
 
 def _is_unknown(life: Life, launch: Launch, now_s: float) -> bool:

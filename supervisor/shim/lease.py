@@ -214,6 +214,7 @@ def record_of(turn: Turn) -> Lease:
             cluster_wait=waiting.record_of_wait(state.life, state.launch, turn.now_s),
             spark_ui=state.life.spark_ui,
             own_master=own_master(state),
+            failed_queries=queries.failed_count(state.life),
             usage=usage_of(state, queries.USED),
         )
     )

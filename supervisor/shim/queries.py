@@ -9,7 +9,8 @@ works on it. An answer that says that Spark was asked in vain (``unknown``) prov
 ended for silence. Code of the application itself that runs on the driver between two Spark jobs (a ``foreachBatch``
 that calls another service) cannot be told from one that hangs: ``stall_timeout`` must be longer than that.
 
-A query that has ended is not judged, however it ended; when all have ended, the application counts as silent.
+A query that has ended is not judged, unless it failed and the spec asks for a restart then (``failure``); when all
+have ended, the application counts as silent.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ from supervisor.model.usage import QueryUse
 from supervisor.records.codec import encode
 from supervisor.shim.state import InPlace, Life, QueryLife, Reported
 
-TRACKED = 32
+TRACKED = 1024
+"""So many queries are judged, each for itself."""
+FAILED_FOR_S = 10.0
+"""An application that starts a failed query again within this time has not lost it."""
 SHOWN = 8
 """Of so many queries, at most, the lease has all figures. Of others it has the name, state and batch, as far as they fit."""
 BRIEF_BYTES = 105
@@ -65,7 +69,7 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
         keys = {query.id for query in life.queries if not query.ended} or {life.queries[-1].id}
     else:
         keys = {key}
-        if key not in {query.id for query in life.queries}:
+        if all(query.id != key for query in life.queries):
             life = _with_room(life, report)
             if len(life.queries) < TRACKED:
                 life = replace(life, queries=(*life.queries, QueryLife(key, report.query, now_s)))
@@ -77,17 +81,65 @@ def _with_room(life: Life, report: Reported) -> Life:
     """Makes room for one more query. An application may start a query of a new id again and again: the oldest
     that has ended is forgotten, and counted.
 
-    While all that are tracked live, a further one is counted once, by its start, and not by each of its
-    reports.
+    Each that is not tracked is counted once, by its start, and not by each of its reports. One that fails takes the place
+    of one that is well: what fails is never unseen.
     """
     if len(life.queries) < TRACKED:
         return life
-    ended = next((query for query in life.queries if query.ended), None)
-    if ended is None:
-        return replace(life, more_queries=life.more_queries + 1) if report.event == "query" else life
+    begins = report.event == "query"
+    forgotten = _dispensable(life, fails=report.event == "terminated" and bool(report.error))
+    if forgotten is None:
+        return replace(life, more_queries=life.more_queries + 1) if begins else life
     return replace(
-        life, more_queries=life.more_queries + 1, queries=tuple(q for q in life.queries if q is not ended)
+        life,
+        more_queries=life.more_queries + (1 if begins else 0),
+        more_failed=life.more_failed + (1 if has_failed(forgotten) else 0),
+        queries=tuple(query for query in life.queries if query is not forgotten),
     )
+
+
+def _dispensable(life: Life, *, fails: bool) -> QueryLife | None:
+    """Returns the query whose place another one takes: the oldest that has ended in order, then the oldest failure beyond
+    those that are shown. For one that fails, else one that is well is given up."""
+    ended = next((query for query in life.queries if query.ended and not query.error), None)
+    if ended is not None:
+        return ended
+    failed = [query for query in life.queries if has_failed(query)]
+    if len(failed) > SHOWN:
+        return failed[0]
+    return next((query for query in life.queries if not query.ended), None) if fails else None
+
+
+def has_failed(query: QueryLife) -> bool:
+    """Returns whether the query has ended with an error, and was not started again."""
+    return query.ended and bool(query.error)
+
+
+def failed_count(life: Life) -> int:
+    """Returns how many queries have failed, those that are forgotten included."""
+    return life.more_failed + sum(map(has_failed, life.queries))
+
+
+def _failure(life: Life) -> str:
+    """Returns which query has failed last, and with what error; an empty text if none has."""
+    failed = [query for query in life.queries if has_failed(query)]
+    if not failed:
+        return ""
+    last = max(failed, key=lambda query: query.last_at_s)
+    more = failed_count(life) - 1
+    others = f", and {more} more" if more else ""
+    return f"query {query_name(last.name, last.id)} has failed{others}: {last.error}"
+
+
+def failure(life: Life, now_s: float) -> str | None:
+    """Returns which query has failed and was not started again in time, or None. The error is the last that was reported."""
+    lost = [query for query in life.queries if has_failed(query) and now_s - query.last_at_s >= FAILED_FOR_S]
+    return f"query {query_name(lost[-1].name, lost[-1].id)} failed" if lost else None
+
+
+def has_any(life: Life) -> bool:
+    """Returns whether any query lives."""
+    return any(not query.ended for query in life.queries)
 
 
 def _with_report(query: QueryLife, report: Reported, now_s: float) -> QueryLife:
@@ -170,7 +222,9 @@ def silent(life: Life, stall_timeout_s: float, now_s: float) -> str | None:
     if life.queries and all(
         query.ended and now_s - query.last_at_s >= stall_timeout_s for query in life.queries
     ):
-        return f"all its queries have ended, and it has started none for {stall_timeout_s:g} s"
+        ended = f"all its queries have ended, and it has started none for {stall_timeout_s:g} s"
+        failed = _failure(life)  # first: a history keeps little more than that
+        return f"{failed}; {ended}" if failed else ended
     return None
 
 

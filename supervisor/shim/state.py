@@ -469,6 +469,8 @@ class Life:
     error: str = ""
     queries: tuple[QueryLife, ...] = ()
     more_queries: int = 0  # that are not tracked
+    more_failed: int = 0  # of these: that have failed, and were forgotten
+    uncaught_at_s: float | None = None  # when the main code was reported to have ended with an error
     committed: tuple[InPlace, ...] = ()  # the newest batch of each query, the latest query at the end
     executors: int | None = None
     without_since_at_s: float | None = None

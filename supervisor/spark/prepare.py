@@ -231,6 +231,7 @@ def _launch_of(
         on_cluster=clip(spec.cluster or spec.master, ON_CLUSTER_MAX_BYTES) if spec.holds_executors else "",
         cluster_timeout_s=(spec.health.cluster_timeout_s or 0.0) if spec.holds_executors else 0.0,
         master=spec.master,
+        failed_query_ends=spec.health.failed_query == "restart",
     )
 
 

@@ -87,16 +87,17 @@ _NAMES_FILES: Final = ("application", "py_files", "jars")
 _PYTHON_VARIABLES: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 
 _ADDED_LATER: Final = (
-    ("restart", "memory_step"),
-    ("restart", "memory_max"),
-    ("resources", "memory_limit"),
-    ("resources", "cpu"),
-    ("resources", "tasks"),
-    ("health", "cluster_timeout"),
-    ("logs", "every"),
+    ("restart", "memory_step", None),
+    ("restart", "memory_max", None),
+    ("resources", "memory_limit", None),
+    ("resources", "cpu", None),
+    ("resources", "tasks", None),
+    ("health", "cluster_timeout", None),
+    ("health", "failed_query", "leave"),
+    ("logs", "every", None),
 )
 """Version 0.1 does not know these keys. They are written only where they differ from the default, so that its
-agents can read the other specs, and a spec that was submitted with it is still the same spec.
+agents can read the other specs, and a spec that was submitted with it is still the same spec. Each stands with its default.
 """
 
 _ADDED_LATER_AT_THE_TOP: Final[Mapping[str, Any]] = {
@@ -514,8 +515,8 @@ def canonical_json(spec: JobSpec) -> bytes:
     reads them back.
     """
     body = {**spec.model_dump(mode="json", by_alias=True), "v": SPEC_VERSION}
-    for section, key in _ADDED_LATER:
-        if body[section][key] is None:
+    for section, key, silent in _ADDED_LATER:
+        if body[section][key] == silent:
             del body[section][key]
     for key, silent in _ADDED_LATER_AT_THE_TOP.items():
         if body[key] == silent:

@@ -278,6 +278,7 @@ SAMPLES: tuple[Any, ...] = (
         ),
         spark_ui="http://host-a.example:4040",
         own_master="local[1]",
+        failed_queries=2,
         queries=(
             QueryProgress(
                 query="counts",

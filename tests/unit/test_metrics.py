@@ -56,6 +56,7 @@ BESIDE = {
     "job_silence_seconds": "gauge",
     "job_cluster_wait_seconds": "gauge",
     "job_queries_elsewhere": "gauge",
+    "job_queries_failed": "gauge",
     "job_savepoint_age_seconds": "gauge",
     "job_savepoint_period_seconds": "gauge",
     "job_savepoints": "counter",

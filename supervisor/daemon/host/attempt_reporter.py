@@ -190,6 +190,7 @@ class AttemptReporter:
             return
         self._log_start(key, launch, lease.record)
         self._metrics.job_strays(name, len(strays_of(lease.record)))
+        self._metrics.job_failed_queries(name, lease.record.failed_queries)
         if launch.executors_outlive_s > 0:
             wait = lease.record.cluster_wait if own.state in LEASED else None
             self._log_wait(name, key, launch, wait)

@@ -16,6 +16,7 @@ from supervisor.model.silence import PROBE_AFTER, PROBE_EVERY
 from supervisor.records.codec import MAX_RECORD_BYTES, decode, encode
 from supervisor.shim import health, queries
 from supervisor.shim import state as shim
+from supervisor.shim.end import describe
 from supervisor.shim.reports import parse
 from supervisor.shim.state import Life, Reported, Stage
 from tests.unit.shim.world import LAUNCH, LEASE, ShimWorld, running
@@ -252,9 +253,107 @@ def test_each_of_a_dozen_queries_is_shown(count: int) -> None:
     assert all(query.batch_id == 10_000 for query in shown)
 
 
+def crowd(count: int = queries.TRACKED) -> Life:
+    """So many queries live."""
+    return Life(queries=tuple(shim.QueryLife(f"id-q{n}", f"q{n}", float(n)) for n in range(count)))
+
+
+def test_a_failed_query_is_counted_and_judged_the_thousandth_and_each_beyond_too() -> None:
+    life = crowd()
+    beyond = (f"q{queries.TRACKED + n}" for n in range(20))
+    for name in ("q999", *beyond):
+        life = queries.after_report(life, report("query", name), 2000.0)
+    assert life.more_queries == 20
+    for n, name in enumerate(("q999", *(f"q{queries.TRACKED + n}" for n in range(20)))):
+        life = queries.after_report(life, report("terminated", name, error="ValueError: bad record"), 2001.0)
+        assert queries.failed_count(life) == n + 1
+    assert len(life.queries) == queries.TRACKED
+    shown, more = queries.shown(life, 1e6, 2002.0)
+    assert len(shown) + more == queries.TRACKED + 20
+    assert {query.state for query in shown if query.at is not None} <= {QueryState.FAILED}
+    life = queries.after_report(life, report("query", f"q{queries.TRACKED + 19}"), 2003.0)
+    assert queries.failed_count(life) == 20, "one was started again"
+    life = queries.after_report(life, report("query", "fresh"), 2004.0)
+    assert queries.failed_count(life) == 20, "one that is new takes the place of none that is to be told"
+
+
+def test_the_lease_says_how_many_queries_have_failed() -> None:
+    world = started("good", "bad", "worse")
+    world.deliver(report("terminated", "bad", error="ValueError: no"))
+    world.deliver(report("terminated", "worse", error="ValueError: no"))
+    world.run(LAUNCH.lease_s / 6 + 1)
+    assert decode(Lease, world.nodes[LEASE].data, LEASE).failed_queries == 2
+    world.deliver(report("query", "worse"))
+    world.run(LAUNCH.lease_s / 6 + 1)
+    assert decode(Lease, world.nodes[LEASE].data, LEASE).failed_queries == 1
+
+
+def failing(failed_query_ends: bool) -> ShimWorld:
+    world = started("good", "bad")
+    world.state = replace(
+        world.state, launch=replace(world.state.launch, failed_query_ends=failed_query_ends)
+    )
+    world.deliver(report("terminated", "bad", error="ValueError: cannot reach warehouse table orders"))
+    return world
+
+
+def test_a_failed_query_of_several_ends_the_attempt_soon_if_the_spec_says_so() -> None:
+    world = failing(failed_query_ends=True)
+    world.run(queries.FAILED_FOR_S - 1)
+    assert world.stage() is Stage.RUNNING, "the application may start it again"
+    world.run(2)
+    assert world.state.cause is Cause.USER_ERROR
+    world.deliver(shim.Exited(-9, "", None))
+    exit_of = describe(world.state)
+    assert exit_of.cause is Cause.USER_ERROR
+    assert exit_of.reason == "query bad failed: ValueError: cannot reach warehouse table orders"
+
+
+def test_a_failed_query_that_is_started_again_or_left_ends_nobody() -> None:
+    world = failing(failed_query_ends=True)
+    world.deliver(report("query", "bad"))
+    go_on(world, STALL_S / 2, ("good", "progress"), ("bad", "progress"))
+    assert world.stage() is Stage.RUNNING
+    world = failing(failed_query_ends=False)
+    go_on(world, STALL_S * 3, ("good", "progress"))
+    assert world.stage() is Stage.RUNNING
+
+
+def test_when_all_have_ended_the_reason_has_the_error_of_the_one_that_failed() -> None:
+    world = started("bad")
+    world.deliver(report("terminated", "bad", error="ValueError: cannot reach warehouse table orders"))
+    world.run(STALL_S + 1)
+    assert world.state.cause is Cause.STALLED
+    assert world.state.reason.startswith("query bad has failed: ValueError: cannot reach warehouse")
+
+
+@pytest.mark.parametrize("lives", [False, True])
+def test_a_driver_that_outlives_the_error_of_its_main_code_is_ended_soon_unless_a_query_lives(
+    lives: bool,
+) -> None:
+    """A thread that is no daemon holds the process of an application whose main thread has raised."""
+    world = started("q", "other")
+    for name in ("q", "other")[: 1 if lives else 2]:
+        world.deliver(report("terminated", name, error="ValueError: no"))
+    parsed = parse(b'{"event": "error", "kind": "ValueError", "message": "cannot reach warehouse"}')
+    assert parsed is not None
+    world.deliver(parsed)
+    go_on(world, health.OUTLIVES_S - 5, *([("other", "progress")] if lives else []))
+    assert world.stage() is Stage.RUNNING
+    go_on(world, 10, *([("other", "progress")] if lives else []))
+    if lives:
+        assert world.stage() is Stage.RUNNING
+        return
+    assert world.state.cause is Cause.USER_ERROR
+    world.deliver(shim.Exited(-9, "", None))
+    assert describe(world.state).reason == (
+        "its main code ended, and its process did not: ValueError: cannot reach warehouse"
+    )
+
+
 def test_one_that_is_not_tracked_is_counted_once_however_much_it_says() -> None:
-    life = Life()
-    for n in range(queries.TRACKED + 2):
+    life = crowd()
+    for n in range(queries.TRACKED, queries.TRACKED + 2):
         life = queries.after_report(life, report("query", f"q{n}"), float(n))
     for n in range(100):
         life = queries.after_report(life, report("progress", f"q{queries.TRACKED}", n), 50.0 + n)

@@ -95,7 +95,7 @@ def test_a_wait_for_executors_is_over_with_its_driver(
     assert (waited_s(), asked) == (0.0, [1, 0])
 
 
-def test_queries_whose_checkpoint_is_elsewhere_are_counted(tmp_path: Path) -> None:
+def test_queries_whose_checkpoint_is_elsewhere_and_those_that_failed_are_counted(tmp_path: Path) -> None:
     bench = Bench()
     uid = bench.submit("job").uid
     bench.run(
@@ -104,6 +104,7 @@ def test_queries_whose_checkpoint_is_elsewhere_are_counted(tmp_path: Path) -> No
             QueryProgress(query="a", id="1"),
             QueryProgress(query="b", id="2", elsewhere="file:/tmp/temporary-1"),
         ),
+        failed_queries=3,
     )
     metrics = Metrics(boottime_s)
     reporter = AttemptReporter(
@@ -116,6 +117,7 @@ def test_queries_whose_checkpoint_is_elsewhere_are_counted(tmp_path: Path) -> No
     )
     reporter.round(lambda: None)
     assert metrics.registry.get_sample_value("spark_supervisor_job_queries_elsewhere", {"job": "job"}) == 1
+    assert metrics.registry.get_sample_value("spark_supervisor_job_queries_failed", {"job": "job"}) == 3
 
 
 def test_the_numbers_of_each_query_that_lives_are_shown_under_its_name(tmp_path: Path) -> None:
