@@ -21,6 +21,9 @@ QUERIES_MAX: Final = 8
 """This many queries are kept in all, those at other locations included: a lease has no room for more."""
 PLACE_CHARS: Final = 16
 BATCH_DIGITS_MAX: Final = 19
+UNNAMED_CHARS: Final = 8
+UNNAMED_MAX: Final = 2
+"""So many are enough to know that there are any."""
 
 
 class SeenQuery(NamedTuple):
@@ -38,12 +41,16 @@ class CheckpointExpectation:
 
     ``elsewhere`` has the same pairs behind the places where the name had its checkpoint before, ``<place>
     <query> <batch>``, the latest last; the oldest are dropped.
+
+    ``unnamed`` has the beginnings of the ids of those in ``queries`` whose directory has a random name, because they have
+    neither a name nor a location of their own: no start finds it again, so each begins them anew.
     """
 
     place: str
     queries: tuple[str, ...] = ()
     accepted: str = ""
     elsewhere: tuple[str, ...] = ()
+    unnamed: tuple[str, ...] = field(default=(), metadata={"omitted": True})
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -90,6 +97,18 @@ def with_batches(remembered: CheckpointExpectation, seen: Iterable[SeenQuery]) -
     return replace(
         remembered, queries=pairs, elsewhere=_newest(remembered.elsewhere, QUERIES_MAX - len(pairs))
     )
+
+
+def with_unnamed(
+    remembered: CheckpointExpectation, ids: Iterable[str], named: Iterable[str] = ()
+) -> CheckpointExpectation:
+    """Returns ``remembered`` with ``ids`` as those of queries whose directory has a random name; ``named`` are such that
+    are known to have another. Only of queries that are remembered anything is kept."""
+    marks = {query_id[:UNNAMED_CHARS] for query_id in ids} | set(remembered.unnamed)
+    marks -= {query_id[:UNNAMED_CHARS] for query_id in named}
+    known = (query.id[:UNNAMED_CHARS] for query in queries_of(remembered))
+    unnamed = tuple(mark for mark in known if mark in marks)[-UNNAMED_MAX:]
+    return remembered if unnamed == remembered.unnamed else replace(remembered, unnamed=unnamed)
 
 
 def places_of(remembered: CheckpointExpectation | None) -> frozenset[str]:

@@ -8,7 +8,7 @@ secrets, which never appear in argv.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from supervisor.model.bounds import Count, Seconds, SomeSeconds, SupervisorId
@@ -40,6 +40,10 @@ orders, in the one directory of the channel where it may make files."""
 AWAITS_CONTEXT = "SPARK_SUPERVISOR_AWAITS_CONTEXT"
 """This variable is in the environment of a driver whose SparkContext comes up only when the cluster has taken the
 application on (YARN): until then the bootstrap reports that it has no executor."""
+
+UNNAMED = "SPARK_SUPERVISOR_UNNAMED"
+"""This variable is in the environment of a driver whose job has left queries in directories of random names: another one
+like them would begin from nothing, and is not let begin."""
 
 NO_ATTEMPT = 0
 """The launch file of a prepared driver has an assignment with this attempt: none was given to it yet."""
@@ -144,3 +148,11 @@ class Launch:
     def is_held(self) -> bool:
         """Returns whether its application waits at the start barrier until its checkpoint was examined."""
         return GATE in self.env
+
+
+def with_remembered(launch: Launch, remembered: CheckpointExpectation | None) -> Launch:
+    """Returns the launch with what its start has to find in the checkpoint. The driver hears of it what it has to heed."""
+    env = {name: value for name, value in launch.env.items() if name != UNNAMED}
+    if remembered is not None and remembered.unnamed:
+        env[UNNAMED] = " ".join(remembered.unnamed)
+    return replace(launch, remembered=remembered, env=env)

@@ -321,6 +321,7 @@ def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
     if phase is Phase.RUNNING:
         others = (
             _own_master(lease.record),
+            _unnamed(lease.record),
             _strays(lease.record),
             _behind(lease.record),
             _unused(job, lease.record),
@@ -425,6 +426,14 @@ def strays_of(lease: Lease) -> tuple[QueryProgress, ...]:
 def _own_master(lease: Lease) -> str:
     master = lease.own_master
     return f"its code has set the master {master}: that of its spec does not count" if master else ""
+
+
+def _unnamed(lease: Lease) -> str:
+    unnamed = lease.remembered.unnamed if lease.remembered is not None else ()
+    if not unnamed:
+        return ""
+    which = query_name(None, unnamed[-1])
+    return f"query {which} can't go on after this attempt: its next start is refused; give it a queryName"
 
 
 def _behind(lease: Lease) -> str:

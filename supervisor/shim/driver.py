@@ -7,7 +7,7 @@ The functions here are handlers of ``machine.TABLE`` and ``TIME``.
 from __future__ import annotations
 
 from supervisor.model import lease_terms
-from supervisor.model.records import Cause, Phase
+from supervisor.model.records import PERMANENT_CAUSES, Cause, Phase
 from supervisor.model.silence import PROBE_EVERY
 from supervisor.shim import diagnosing, health, queries, stopping, waiting
 from supervisor.shim.end import finish
@@ -177,6 +177,7 @@ def watch(turn: Turn) -> None:
         if verdict is not None:
             if not diagnosing.is_awaited(turn, *verdict):
                 cause, why = verdict
+                turn.set(permanent=cause in PERMANENT_CAUSES)
                 begin_kill(turn, cause, diagnosing.with_stopped(turn, why))
             return
         diagnosing.forget(turn)

@@ -28,7 +28,7 @@ from dataclasses import replace
 
 from supervisor.model.launch import Launch
 from supervisor.model.records import Cause, Phase
-from supervisor.shim import queries, waiting
+from supervisor.shim import beginning_anew, queries, waiting
 from supervisor.shim.state import Life, Reported
 
 OUTLIVES_S = 30.0
@@ -42,6 +42,8 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
     """Returns the signs of life with those of one more report. Unknown events are no sign of anything."""
     life = queries.after_report(life, report, now_s)
     match report.event:
+        case "unnamed":
+            return replace(life, unnamed=True)
         case "waiting":
             return replace(life, waits=True)
         case "begun":
@@ -137,6 +139,9 @@ def overdue(life: Life, launch: Launch, exec_at_s: float, now_s: float) -> tuple
     why = waiting.too_long(life, launch, now_s)
     if why is not None:
         return Cause.CLUSTER_TIMED_OUT, why
+    why = beginning_anew.begins_anew(life, launch, now_s)
+    if why is not None:
+        return Cause.BAD_CHECKPOINT, why
     why = failure(life, launch, now_s)
     if why is not None:
         return Cause.USER_ERROR, why

@@ -22,7 +22,9 @@ from supervisor.model.checkpoint_expectation import (
     QUERIES_MAX,
     CheckpointExpectation,
     SeenQuery,
+    queries_of,
     with_batches,
+    with_unnamed,
 )
 from supervisor.model.lag_window import EMPTY
 from supervisor.model.launch import Launch
@@ -203,14 +205,27 @@ def _with_committed(known: tuple[InPlace, ...], reported: tuple[InPlace, ...]) -
 
 def remembered(launch: Launch, life: Life) -> CheckpointExpectation | None:
     """Returns what the next start has to find in the job's checkpoint: everything that was committed there,
-    by this attempt too."""
-    location = launch.checkpoint
-    if launch.remembered is None or location is None:
+    by this attempt too. While it goes on with nothing that was there, what it has begun anew is no part of that."""
+    if launch.remembered is None or launch.checkpoint is None or goes_on_with_nothing(launch, life):
         return launch.remembered
-    there = [
-        SeenQuery(each.id, each.batch_id) for each in life.committed if is_inside(each.checkpoint, location)
-    ]
-    return with_batches(launch.remembered, there)
+    there = _in_place(launch, life)
+    known = with_batches(launch.remembered, [SeenQuery(each.id, each.batch_id) for each in there])
+    return with_unnamed(
+        known, (each.id for each in there if each.unnamed), (each.id for each in there if not each.unnamed)
+    )
+
+
+def _in_place(launch: Launch, life: Life) -> list[InPlace]:
+    """Returns the batches that were committed in the job's checkpoint."""
+    location = launch.checkpoint
+    return [each for each in life.committed if location is not None and is_inside(each.checkpoint, location)]
+
+
+def goes_on_with_nothing(launch: Launch, life: Life) -> bool:
+    """Returns whether this attempt has begun a query anew in the job's checkpoint, and none of those that were there."""
+    were = {query.id for query in queries_of(launch.remembered)}
+    seen = {query.id for query in life.queries} | {each.id for each in life.committed}
+    return bool(were) and not were & seen and bool(_in_place(launch, life))
 
 
 def silent(life: Life, stall_timeout_s: float, now_s: float) -> str | None:

@@ -188,7 +188,7 @@ def _committed(body: dict[str, Any]) -> tuple[InPlace, ...]:
         else [(body.get("id"), body.get("batch_id"))]
     )
     return tuple(
-        InPlace(query_id, batch, checkpoint)
+        InPlace(query_id, batch, checkpoint, body.get("unnamed") is True)
         for query_id, batch in batches
         if isinstance(query_id, str)
         and 0 < len(query_id) <= _ID_MAX_CHARS

@@ -200,18 +200,20 @@ class TreeSeen:
 
 
 class InPlace(NamedTuple):
-    """Names a committed batch of a query, and the location of the query's checkpoint as Spark spells it."""
+    """Names a committed batch of a query, and the location of the query's checkpoint as Spark spells it. ``unnamed`` says
+    that this is a directory of a random name, which no start finds again."""
 
     id: str
     batch_id: int
     checkpoint: str
+    unnamed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
     """A report has come from the driver or, about a JVM application, from the host's supervisor. ``event`` is
     one of: waiting begun session query progress idle working unknown looked terminated error heard stopping
-    stopped ended executors cluster.
+    stopped ended executors cluster unnamed.
 
     ``executors`` is how many the driver has, with ``id`` as what the cluster calls it. ``cluster`` comes from the host's
     supervisor, with ``error`` as the words of the cluster on why it gives none. Otherwise
@@ -219,7 +221,7 @@ class Reported:
     ``at`` is wall time, for display. ``committed`` holds the batches that are committed, with the checkpoint
     that they are in. ``batch`` is what a batch with rows took, ``state_bytes`` the memory of the state. ``spark_ui`` is the
     address of Spark's UI and ``master`` Spark's master, with a session. ``unknown`` says that the driver was asked for a
-    query in vain, with ``error`` as why.
+    query in vain, with ``error`` as why. ``unnamed`` says that a query was not let begin, because it would begin anew.
     """
 
     event: str
@@ -470,6 +472,7 @@ class Life:
     queries: tuple[QueryLife, ...] = ()
     more_queries: int = 0  # that are not tracked
     more_failed: int = 0  # of these: that have failed, and were forgotten
+    unnamed: bool = False  # a query was not let begin
     uncaught_at_s: float | None = None  # when the main code was reported to have ended with an error
     committed: tuple[InPlace, ...] = ()  # the newest batch of each query, the latest query at the end
     executors: int | None = None

@@ -34,7 +34,7 @@ import time
 import traceback
 import types
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -49,6 +49,9 @@ LAST_PAUSE_S = 0.025
 WITHOUT_EVERY_S = 5.0
 UNSUPPORTED = "UnsupportedSession"
 SHUTDOWN_POLL_S = 0.05
+UNNAMED_WAIT_S = 60.0
+CHECKPOINT_ROOT = "spark.sql.streaming.checkpointLocation"
+HAS_NAME, HAS_PLACE = "_spark_supervisor_has_name", "_spark_supervisor_has_place"
 
 # Searched for in the whole text of an error, since the part that is sent may end before the cause is named.
 PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S.*)")
@@ -188,6 +191,7 @@ class Watch:
         self.intervals: dict[
             str, float
         ] = {}  # query id → seconds between the begins of its batches, as it asked for
+        self.unnamed: set[str] = set()  # ids of queries whose directory has a random name
         self.spark_ui = ""  # the address of Spark's UI, if it has one
         self.master = ""  # as the session has it, whoever has set it
         self._waiting: dict[str, Callable[[Any], None]] = {
@@ -277,6 +281,8 @@ class Watch:
         has listeners of its own."""
         for name in ("start", "toTable"):
             setattr(writer, name, self._watched(getattr(writer, name)))
+        for name in ("option", "options", "queryName"):
+            setattr(writer, name, noted(getattr(writer, name)))
 
     def _watched(self, start: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(start)
@@ -285,16 +291,29 @@ class Watch:
                 return start(writer, *args, **kwargs)
             self.seen(getattr(writer, "_spark", None))
             self.pass_barrier()
+            unnamed = begins_anew(writer, args, kwargs)
+            if unnamed and os.environ.get("SPARK_SUPERVISOR_UNNAMED"):
+                self.refuse_unnamed()
             if self.orders is None:
                 query = start(writer, *args, **kwargs)
             else:
                 query = self.orders.start(lambda: start(writer, *args, **kwargs))
             self.note_place(query)
+            if unnamed:
+                self.unnamed.add(str(query.id))
             self.note_interval(query)
             self.note_start(query)
             return query
 
         return watched
+
+    def refuse_unnamed(self) -> None:
+        """Does not let a query begin that would begin from nothing where one like it was. The shim ends its driver."""
+        self.reports.send_last("unnamed")
+        time.sleep(UNNAMED_WAIT_S)
+        raise RuntimeError(
+            "a query without queryName and checkpointLocation begins from nothing at each start: give it a queryName"
+        )
 
     def pass_barrier(self) -> None:
         """Waits at the barrier, if the application has come to its first query before that was opened."""
@@ -348,7 +367,9 @@ class Watch:
                 return
             self.sessions.add(session)
             self._take_orders()
-            session.streams.addListener(listener(self.reports, self.orders, self.places, self.intervals))
+            session.streams.addListener(
+                listener(self.reports, self.orders, self.places, self.intervals, self.unnamed)
+            )
         except Exception:  # noqa: BLE001 - the application's session works; it is only not watched
             complain("a session is not watched")
         self.reports.refused = ""
@@ -366,7 +387,7 @@ class Watch:
         try:
             orders = beside("orders").Orders(self.reports.send_last, self.sessions, self.intervals)
             orders.send_progress = lambda progress: report_progress(
-                self.reports, progress, self.places, self.intervals
+                self.reports, progress, self.places, self.intervals, self.unnamed
             )
             orders.send_end = lambda query: report_end(self.reports, orders, end_of(query))
             # a driver of another user than the supervisor's makes its socket elsewhere
@@ -379,6 +400,52 @@ class Watch:
         """Waits, while the driver is being stopped, until no query is in a batch any more."""
         if self.orders is not None:
             self.orders.wait_stopped()
+
+
+def noted(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a method of the writer of streams, to note on the writer whether the query gets a name, and a place of its
+    own."""
+
+    @functools.wraps(method)
+    def wrapped(writer: Any, *args: Any, **kwargs: Any) -> Any:
+        if method.__name__ == "queryName":
+            setattr(writer, HAS_NAME, True)
+        elif is_placed([*args[:1], *kwargs.values(), *kwargs]):
+            setattr(writer, HAS_PLACE, True)
+        return method(writer, *args, **kwargs)
+
+    return wrapped
+
+
+def is_placed(words: Iterable[Any]) -> bool:
+    """Returns whether one of the words is the option that gives a query a place of its own."""
+    return any(isinstance(word, str) and word.lower() == "checkpointlocation" for word in words)
+
+
+def begins_anew(writer: Any, args: Sequence[Any], options: dict[str, Any]) -> bool:
+    """Returns whether the query gets a directory of a random name in the job's checkpoint: no start finds it again. It is
+    so with a root for checkpoints in the session, and neither a name nor a place (Spark's StreamingQueryManager). ``args``
+    and ``options`` are those of ``start`` or ``toTable``: the fifth is the name."""
+    try:
+        if options.get("queryName") or args[4:5] not in ((), (None,)) or is_placed(options):
+            return False
+        if getattr(writer, HAS_NAME, False) or getattr(writer, HAS_PLACE, False):
+            return False
+        root = writer._spark.conf.get(CHECKPOINT_ROOT, None)
+        return bool(root) and is_within(str(root), os.environ.get("SPARK_SUPERVISOR_CHECKPOINT", ""))
+    except Exception:  # noqa: BLE001 - another Spark than we know
+        return False
+
+
+def is_within(place: str, location: str) -> bool:
+    """Returns whether ``place`` is ``location``, or inside of it, as far as their texts tell."""
+
+    def parts(text: str) -> list[str]:
+        scheme, _, rest = text.replace("s3a:", "s3:", 1).rpartition(":/")
+        return [scheme.replace("file", ""), *(part for part in rest.split("/") if part not in ("", "."))]
+
+    inner, outer = parts(place), parts(location)
+    return bool(location) and inner[: len(outer)] == outer
 
 
 def hasten_shutdown(accumulators: Any) -> None:
@@ -428,11 +495,12 @@ def listener(
     orders: Any = None,
     places: dict[str, str] | None = None,
     intervals: dict[str, float] | None = None,
+    unnamed: Collection[str] = (),
 ) -> Any:
     """Returns a StreamingQueryListener that reports. Its methods run on a thread of py4j and return at once.
 
-    ``places`` maps a query id to the location of its checkpoint, ``intervals`` to its trigger's seconds; they are filled
-    while the application runs.
+    ``places`` maps a query id to the location of its checkpoint, ``intervals`` to its trigger's seconds, and ``unnamed``
+    has the ids of those whose directory has a random name; they are filled while the application runs.
     """
     # here: ``Watch`` waits for the application to import pyspark, so the bootstrap must not be the first
     from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -453,7 +521,7 @@ def listener(
                 run = str(event.progress.runId)
                 orders.committed[run] = orders.committed.get(run, 0) + 1
             if orders is None or orders.is_news(event.progress):
-                report_progress(reports, event.progress, places or {}, intervals or {})
+                report_progress(reports, event.progress, places or {}, intervals or {}, unnamed)
 
         def onQueryIdle(self, event: Any) -> None:
             reports.send("idle", query=name_of(event), id=str(event.id))
@@ -471,12 +539,20 @@ def listener(
 
 
 def report_progress(
-    reports: Reports, progress: Any, places: dict[str, str], intervals: dict[str, float]
+    reports: Reports,
+    progress: Any,
+    places: dict[str, str],
+    intervals: dict[str, float],
+    unnamed: Collection[str] = (),
 ) -> None:
-    """Reports a batch. ``places`` and ``intervals`` are as above."""
+    """Reports a batch; the rest is as above."""
     try:
         key = str(progress.id)
-        known = {"checkpoint": places.get(key), "trigger_interval_s": intervals.get(key)}
+        known = {
+            "checkpoint": places.get(key),
+            "trigger_interval_s": intervals.get(key),
+            "unnamed": key in unnamed,
+        }
         more = {name: value for name, value in known.items() if value}
         reports.send("progress", **progress_of(progress), **more)
     except Exception:  # noqa: BLE001 - a progress of unknown form still shows that the query lives

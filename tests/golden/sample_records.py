@@ -158,6 +158,7 @@ REMEMBERED = CheckpointExpectation(
     queries=("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 41",),
     accepted="op0",
     elsewhere=("fedcba9876543210 ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 7",),
+    unnamed=("ff7b2486",),
 )
 
 UPDATE = Update(

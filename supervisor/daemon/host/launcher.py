@@ -46,7 +46,7 @@ from supervisor.errors import Corrupt, NotFound, SupervisorError, Unreachable
 from supervisor.metrics import Metrics
 from supervisor.model.driver_user import DriverUser
 from supervisor.model.host_tools import why_ignored
-from supervisor.model.launch import PREPARE_LEVEL, PREPARED, Launch
+from supervisor.model.launch import PREPARE_LEVEL, PREPARED, Launch, with_remembered
 from supervisor.model.phrases import all_its
 from supervisor.model.records import Assignment, Cause, Preparation
 from supervisor.records.codec import encode
@@ -156,7 +156,9 @@ class Launcher:
             if trust_checked_at_s is None:
                 return
             launch = replace(
-                cold, begun_s=begun_at_s, looked_s=trust_checked_at_s, remembered=trust_check.known.remembered
+                with_remembered(cold, trust_check.known.remembered),
+                begun_s=begun_at_s,
+                looked_s=trust_checked_at_s,
             )
             if self._handed_over(key, launch, fit, check if held else None):
                 shim = None
@@ -256,7 +258,8 @@ class Launcher:
             self._unlink_unless(key, prepared_key)
             if not self._hosted.is_alive(prepared_key) or not self._prepared.take(prepared_key):
                 continue
-            handed = replace(handed, begun_s=cold.begun_s, looked_s=cold.looked_s, remembered=cold.remembered)
+            handed = with_remembered(handed, cold.remembered)
+            handed = replace(handed, begun_s=cold.begun_s, looked_s=cold.looked_s)
             if self._handed(key, prepared_key, handed, check):
                 log.info(
                     "attempt_handed_over",

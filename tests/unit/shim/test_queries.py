@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.model.checkpoint_expectation import QUERIES_MAX, CheckpointExpectation
+from supervisor.model.checkpoint_expectation import QUERIES_MAX, UNNAMED_MAX, CheckpointExpectation
 from supervisor.model.lag_window import SAMPLE_S
 from supervisor.model.records import Cause, Lease, Progress, QueryState
 from supervisor.model.silence import PROBE_AFTER, PROBE_EVERY
@@ -367,6 +367,7 @@ FULLEST = CheckpointExpectation(
     queries=WORDS[:1],
     accepted="o" * 32,
     elsewhere=tuple(f"{'e' * 16} {word}" for word in WORDS[1:]),
+    unnamed=("0" * 8,) * UNNAMED_MAX,
 )
 EVENTS = st.builds(
     lambda event, query, error: parse(
@@ -440,6 +441,7 @@ def test_what_is_committed_in_the_checkpoint_of_the_job_is_remembered_in_the_lea
     )
     world = running(launch)
     assert queries.remembered(launch, world.state.life) == launch.remembered
+    world.deliver(reported("old", 7, "s3a://bucket/ck/old"))
     world.deliver(reported("here", 3, "s3a://bucket/ck"))
     world.deliver(reported("below", 4, "s3a://bucket/ck/q2/"))
     world.deliver(reported("elsewhere", 5, "file:/tmp/temporary-1"))

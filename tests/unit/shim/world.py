@@ -32,6 +32,7 @@ REPORT_EVENTS = (
     "idle",
     "working",
     "unknown",
+    "unnamed",
     "looked",
     "terminated",
     "error",

@@ -391,6 +391,105 @@ class LocalSession:
     sparkContext = SimpleNamespace(uiWebUrl=None, master="local[1]")
 
 
+class Writer:
+    """A writer of streams, as PySpark's: each method of it is noted as its module comes in."""
+
+    def __init__(self, root: str | None) -> None:
+        self._spark = SimpleNamespace(conf=SimpleNamespace(get=lambda key, other: root))
+        self.started = False
+
+    def option(self, key: str, value: Any) -> Writer:
+        return self
+
+    def options(self, **options: Any) -> Writer:
+        return self
+
+    def queryName(self, queryName: str) -> Writer:
+        return self
+
+    def start(self, path: Any = None, *args: Any, **options: Any) -> Any:
+        self.started = True
+        return SimpleNamespace(id="q1", runId="r1")
+
+    toTable = start
+
+
+@pytest.fixture
+def writer_class(monkeypatch: pytest.MonkeyPatch) -> type[Writer]:
+    monkeypatch.setenv("SPARK_SUPERVISOR_CHECKPOINT", "file:///data/ck")
+    return type("Fresh", (Writer,), dict(vars(Writer)))
+
+
+@pytest.mark.parametrize(
+    ("root", "calls", "args", "options", "anew"),
+    [
+        ("file:/data/ck", {}, (), {}, True),
+        ("file:///data/ck/below", {"option": ("path", "x")}, (), {}, True),
+        ("file:///data/ck2", {}, (), {}, False),
+        (None, {}, (), {}, False),
+        ("file:/data/ck", {"queryName": ("q",)}, (), {}, False),
+        ("file:/data/ck", {"option": ("checkpointLocation", "/data/ck/q")}, (), {}, False),
+        ("file:/data/ck", {"option": ("CHECKPOINTLOCATION", "/data/ck/q")}, (), {}, False),
+        ("file:/data/ck", {}, (), {"queryName": "q"}, False),
+        ("file:/data/ck", {}, (None, None, None, "q"), {}, False),
+        ("file:/data/ck", {}, (None, None, None, None), {}, True),
+        ("file:/data/ck", {}, (), {"checkpointLocation": "/data/ck/q"}, False),
+    ],
+)
+def test_which_query_begins_anew_at_each_start(
+    writer_class: type[Writer],
+    root: str | None,
+    calls: dict[str, tuple[Any, ...]],
+    args: tuple[Any, ...],
+    options: dict[str, Any],
+    anew: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is so with a root for checkpoints, and neither a name nor a place: its directory has a random name."""
+    watch = bootstrap.Watch(bootstrap.Reports(None))
+    watch._wrap_writer(writer_class)
+    writer = writer_class(root)
+    for name, given in calls.items():
+        getattr(writer, name)(*given)
+    monkeypatch.setattr(bootstrap, "UNNAMED_WAIT_S", 0.0)
+    writer.start(None, *args, **options)
+    assert (writer.started, watch.unnamed) == (True, {"q1"} if anew else set())
+    monkeypatch.setenv("SPARK_SUPERVISOR_UNNAMED", "0a1b2c3d")
+    writer.started = False
+    if anew:
+        with pytest.raises(RuntimeError, match="give it a queryName"):
+            writer.start(None, *args, **options)
+    else:
+        writer.start(None, *args, **options)
+    assert writer.started is not anew
+
+
+def test_a_query_that_was_not_let_begin_is_reported(
+    reports: ReportSocket, writer_class: type[Writer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bootstrap, "UNNAMED_WAIT_S", 0.0)
+    monkeypatch.setenv("SPARK_SUPERVISOR_UNNAMED", "0a1b2c3d")
+    bootstrap.Watch(bootstrap.Reports(str(reports.path)))._wrap_writer(writer_class)
+    with pytest.raises(RuntimeError):
+        writer_class("file:/data/ck").toTable("t")
+    reports.take()
+    assert reports.taken[-1] == {"event": "unnamed"}
+
+
+@pytest.mark.parametrize(
+    ("place", "location", "within"),
+    [
+        ("s3a://bucket/ck/", "s3://bucket/ck", True),
+        ("s3a://bucket/ck2", "s3://bucket/ck", False),
+        ("/data/ck/x", "file:///data/ck", True),
+        ("s3a://other/ck", "s3a://bucket/ck", False),
+        ("/data/ck", "", False),
+    ],
+)
+def test_what_is_inside_of_the_checkpoint(place: str, location: str, within: bool) -> None:
+    assert bootstrap.is_within(place, location) is within
+
+
 def test_the_server_of_accumulators_looks_often_whether_it_is_to_end() -> None:
     asked: list[float] = []
 
