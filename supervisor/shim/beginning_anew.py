@@ -7,7 +7,8 @@ goes on with them. Two things tell that it does not:
 * A query without a name and without a place of its own gets a directory of a random name below
   ``spark.sql.streaming.checkpointLocation``. The second one of its kind is not let begin (``spark/bootstrap.py``).
 * No query that was there has been started, and a new one has committed batches in the job's checkpoint for ``ANEW_FOR_S``.
-  An application that starts the new ones first, as after an update that adds some, starts the others meanwhile.
+  An application that starts the new ones first, as after an update that adds some, starts the others meanwhile. One that
+  waits for a query which ends by itself (``availableNow``) may start the others later: it is not judged.
 
 A job whose fresh start was accepted remembers nothing, and may begin anew.
 """
@@ -19,7 +20,7 @@ from typing import Final
 from supervisor.model.checkpoint_expectation import queries_of
 from supervisor.model.launch import Launch
 from supervisor.model.query_name import query_name
-from supervisor.shim.queries import goes_on_with_nothing
+from supervisor.shim.queries import ONE_SHOT, goes_on_with_nothing
 from supervisor.shim.state import Life
 
 ANEW_FOR_S: Final = 60.0
@@ -37,7 +38,7 @@ def begins_anew(life: Life, launch: Launch, now_s: float) -> str | None:
         return f"a query without a name would begin from nothing, as at each start: {NAME_IT}"
     if life.batch_at_s is None or now_s - life.batch_at_s < ANEW_FOR_S:
         return None
-    if not goes_on_with_nothing(launch, life):
+    if not goes_on_with_nothing(launch, life) or any(query.trigger in ONE_SHOT for query in life.queries):
         return None
     was = queries_of(launch.remembered)[-1]
     if any(each.unnamed for each in life.committed):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from supervisor.model import lease_terms
 from supervisor.model.records import PERMANENT_CAUSES, Cause, Phase
-from supervisor.model.silence import PROBE_EVERY
 from supervisor.shim import diagnosing, health, queries, stopping, waiting
 from supervisor.shim.end import finish
 from supervisor.shim.state import (
@@ -223,7 +222,7 @@ def probe_queries(turn: Turn) -> None:
     timeout_s, state = turn.state.launch.stall_timeout_s, turn.state
     due = state.launch.reports and turn.now_s >= state.next_probe_at_s
     if due and queries.is_to_be_probed(state.life, timeout_s, turn.now_s):
-        turn.set(next_probe_at_s=turn.now_s + timeout_s * PROBE_EVERY)
+        turn.set(next_probe_at_s=turn.now_s + queries.probe_every_s(state.life, timeout_s))
         turn.do(Order(PROBE))
 
 

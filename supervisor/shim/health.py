@@ -3,7 +3,8 @@ spec's ``health``. Pure; used by ``machine``.
 
 ``start_timeout`` ends an attempt whose application has not begun, or that has a SparkSession but no batch.
 ``stall_timeout`` ends an attempt one of whose queries was seen and is silent (``queries`` says what counts as
-life). Until the application has its first batch ``start_timeout`` alone judges: a slow start is no stall, and
+life). A query whose trigger has an interval may take two of them for its first batch.
+Until the application has its first batch ``start_timeout`` alone judges: a slow start is no stall, and
 has its own limit. An application that runs and makes neither a session nor a query is left alone by both. The
 time during which a driver waits at its start barrier is no part of its start: the time counts anew after it,
 and a wait without an end is no failure of the job.
@@ -154,7 +155,8 @@ def overdue(life: Life, launch: Launch, exec_at_s: float, now_s: float) -> tuple
         if life.begun_at_s is None and launch.reports:
             return Cause.START_TIMED_OUT, f"the application had not begun after {launch.start_timeout_s:g} s"
         has_come = life.session_at_s is not None or life.query_at_s is not None
-        if life.batch_at_s is None and has_come and not _is_unknown(life, launch, now_s):
+        is_due = now_s >= queries.first_batch_due_at_s(life) and not _is_unknown(life, launch, now_s)
+        if life.batch_at_s is None and has_come and is_due:
             return Cause.START_TIMED_OUT, f"no batch was committed within {launch.start_timeout_s:g} s"
         if waiting.is_making_context(life, now_s):
             return Cause.START_TIMED_OUT, f"its SparkContext was not up within {launch.start_timeout_s:g} s"

@@ -32,7 +32,7 @@ from supervisor.model.location import is_inside
 from supervisor.model.query_name import query_name
 from supervisor.model.records import Progress, QueryProgress, QueryState, clip
 from supervisor.model.secret import covered
-from supervisor.model.silence import PROBE_AFTER
+from supervisor.model.silence import PROBE_AFTER, PROBE_EVERY
 from supervisor.model.usage import QueryUse
 from supervisor.records.codec import encode
 from supervisor.shim.state import InPlace, Life, QueryLife, Reported
@@ -56,7 +56,12 @@ _NAME_MAX_BYTES = 64
 _ERROR_MAX_BYTES = 160
 _PLACE_MAX_BYTES = 120
 
-SIGNS = frozenset({"query", "progress", "idle", "working", "unknown", "terminated"})
+SIGNS = frozenset({"query", "progress", "idle", "working", "unknown", "trigger", "terminated"})
+LASTING = ("continuous", "real_time")
+"""What such triggers begin lasts for their interval: an epoch, or a batch of minutes whose tasks run all the time."""
+UNTOLD_S = 10.0
+"""No listener hears of the epochs of a continuous query: it is probed so often."""
+ONE_SHOT = ("available_now", "once")
 
 
 def after_report(life: Life, report: Reported, now_s: float) -> Life:
@@ -74,7 +79,9 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
         if all(query.id != key for query in life.queries):
             life = _with_room(life, report)
             if len(life.queries) < TRACKED:
-                life = replace(life, queries=(*life.queries, QueryLife(key, report.query, now_s)))
+                life = replace(
+                    life, queries=(*life.queries, QueryLife(key, report.query, now_s, begun_at_s=now_s))
+                )
     changed = (_with_report(query, report, now_s) if query.id in keys else query for query in life.queries)
     return replace(life, queries=tuple(changed))
 
@@ -147,6 +154,8 @@ def has_any(life: Life) -> bool:
 def _with_report(query: QueryLife, report: Reported, now_s: float) -> QueryLife:
     if report.event == "unknown":  # no sign of anything
         return query if query.ended else replace(query, unknown_at_s=now_s, error=report.error)
+    if report.event == "trigger":
+        return replace(query, trigger=report.trigger, interval_s=report.interval_s or 0.0)
     query = replace(
         query,
         name=report.query or query.name,
@@ -157,7 +166,7 @@ def _with_report(query: QueryLife, report: Reported, now_s: float) -> QueryLife:
     )
     match report.event:
         case "query":  # it may be one that had ended: the same checkpoint, started again
-            return replace(query, ended=False, idle=False, lags=EMPTY)
+            return replace(query, ended=False, idle=False, lags=EMPTY, begun_at_s=now_s)
         case "progress":
             query = _with_batch(query, report)
             progress = report.progress or query.progress
@@ -231,9 +240,9 @@ def goes_on_with_nothing(launch: Launch, life: Life) -> bool:
 def silent(life: Life, stall_timeout_s: float, now_s: float) -> str | None:
     """Returns why the application counts as stalled, or None."""
     for query in life.queries:
-        if not query.ended and now_s - _known_until_at_s(query) >= stall_timeout_s:
+        if not query.ended and now_s - _known_until_at_s(query) >= _limit_s(query, stall_timeout_s):
             which = f"query {query_name(query.name, query.id)}: " if query.name or query.id else ""
-            return f"{which}no progress, no idle event and no task of Spark's for {stall_timeout_s:g} s"
+            return f"{which}{_no_life(query)} for {_limit_s(query, stall_timeout_s):g} s"
     if life.queries and all(
         query.ended and now_s - query.last_at_s >= stall_timeout_s for query in life.queries
     ):
@@ -241,6 +250,25 @@ def silent(life: Life, stall_timeout_s: float, now_s: float) -> str | None:
         failed = _failure(life)  # first: a history keeps little more than that
         return f"{failed}; {ended}" if failed else ended
     return None
+
+
+def _limit_s(query: QueryLife, stall_timeout_s: float) -> float:
+    """Returns for how long the query may be silent."""
+    return max(stall_timeout_s, 2 * query.interval_s) if query.trigger in LASTING else stall_timeout_s
+
+
+def _no_life(query: QueryLife) -> str:
+    if query.trigger == "continuous":
+        return "no epoch was committed"
+    return "no progress, no idle event and no task of Spark's"
+
+
+def first_batch_due_at_s(life: Life) -> float:
+    """Returns until when the first batch may take, however short ``start_timeout`` is: two intervals of the longest
+    trigger after its query began."""
+    return max(
+        (query.begun_at_s + 2 * query.interval_s for query in life.queries if not query.ended), default=0.0
+    )
 
 
 def _known_until_at_s(query: QueryLife) -> float:
@@ -259,8 +287,19 @@ def is_unknown(life: Life, stall_timeout_s: float, now_s: float) -> bool:
 def is_to_be_probed(life: Life, stall_timeout_s: float, now_s: float) -> bool:
     """Returns whether any query has been silent for so long that it must be probed."""
     return any(
-        not query.ended and now_s - query.last_at_s >= stall_timeout_s * PROBE_AFTER for query in life.queries
+        not query.ended and now_s - query.last_at_s >= _within_s(query, stall_timeout_s * PROBE_AFTER)
+        for query in life.queries
     )
+
+
+def probe_every_s(life: Life, stall_timeout_s: float) -> float:
+    """Returns after how many seconds they are probed again."""
+    usual_s = stall_timeout_s * PROBE_EVERY
+    return min((_within_s(query, usual_s) for query in life.queries if not query.ended), default=usual_s)
+
+
+def _within_s(query: QueryLife, usual_s: float) -> float:
+    return min(usual_s, UNTOLD_S) if query.trigger == "continuous" else usual_s
 
 
 def elsewhere(life: Life, location: str | None) -> dict[str, str]:
@@ -324,7 +363,7 @@ def _brief(record: QueryProgress) -> QueryProgress:
 def _state(query: QueryLife, stall_timeout_s: float, now_s: float) -> QueryState:
     if query.ended:
         return QueryState.FAILED if query.error else QueryState.TERMINATED
-    if now_s - _known_until_at_s(query) >= stall_timeout_s:
+    if now_s - _known_until_at_s(query) >= _limit_s(query, stall_timeout_s):
         return QueryState.STALLED
     if query.unknown_at_s is not None:
         return QueryState.UNKNOWN

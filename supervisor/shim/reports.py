@@ -38,6 +38,7 @@ OF_SUPERVISOR: Final = frozenset({"wanted", "discard", "handed", "cluster"})
 _TEXT_MAX_BYTES = 1024
 _NAME_MAX_BYTES = 120
 _ID_MAX_CHARS = 36
+TRIGGERS: Final = frozenset({"processing", "continuous", "real_time", "available_now", "once"})
 BATCH_ID_MAX = 2**63 - 1
 """Spark's batch id is a long. Python's integers have no limit: one of some thousand digits would not fit into
 the lease record."""
@@ -160,6 +161,9 @@ def parse(data: bytes) -> Reported | None:
     if event == "session":
         master = clip(_one_line(body.get("master")), _NAME_MAX_BYTES)
         return replace(reported, spark_ui=web_address(body.get("spark_ui")), master=master)
+    if event == "trigger":
+        kind, interval_s = _one_line(body.get("kind")), _within(body.get("interval_s"), 0.001, TRIGGER_MAX_S)
+        return replace(reported, trigger=kind if kind in TRIGGERS else "", interval_s=interval_s)
     if event == "executors":
         return replace(reported, executors=_count(body.get("count")))
     if event in ("ready", "unready", "cluster", "unknown"):

@@ -213,7 +213,7 @@ class InPlace(NamedTuple):
 class Reported:
     """A report has come from the driver or, about a JVM application, from the host's supervisor. ``event`` is
     one of: waiting begun session query progress idle working unknown looked terminated error heard stopping
-    stopped ended executors cluster unnamed.
+    stopped ended executors cluster unnamed trigger.
 
     ``executors`` is how many the driver has, with ``id`` as what the cluster calls it. ``cluster`` comes from the host's
     supervisor, with ``error`` as the words of the cluster on why it gives none. Otherwise
@@ -222,6 +222,7 @@ class Reported:
     that they are in. ``batch`` is what a batch with rows took, ``state_bytes`` the memory of the state. ``spark_ui`` is the
     address of Spark's UI and ``master`` Spark's master, with a session. ``unknown`` says that the driver was asked for a
     query in vain, with ``error`` as why. ``unnamed`` says that a query was not let begin, because it would begin anew.
+    ``trigger`` says what begins the batches of a query, with ``interval_s`` as its seconds, if it has any.
     """
 
     event: str
@@ -237,6 +238,8 @@ class Reported:
     state_bytes: int | None = None
     spark_ui: str = ""
     master: str = ""
+    trigger: str = ""
+    interval_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,13 +431,16 @@ Effect: TypeAlias = (
 class QueryLife:
     """Describes one query by its last report. ``id`` is Spark's, which is stable over restarts of one
     checkpoint; ``at`` is wall time, and shown. ``unknown_at_s`` is when the driver was last asked in vain what it does,
-    since its last sign of life."""
+    since its last sign of life. ``trigger`` and ``interval_s`` are as it was started at ``begun_at_s`` (``Reported``)."""
 
     id: str
     name: str
     last_at_s: float
     idle: bool = False
     ended: bool = False
+    begun_at_s: float = 0.0
+    trigger: str = ""
+    interval_s: float = 0.0  # 0: it has none, or did not say
     unknown_at_s: float | None = None
     error: str = ""  # with which it has ended, or why it could not be asked
     progress: Progress | None = None

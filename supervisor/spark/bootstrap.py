@@ -51,6 +51,14 @@ UNSUPPORTED = "UnsupportedSession"
 SHUTDOWN_POLL_S = 0.05
 UNNAMED_WAIT_S = 60.0
 CHECKPOINT_ROOT = "spark.sql.streaming.checkpointLocation"
+# Spark's class of a trigger → what it is called here, and the method that has its milliseconds
+TRIGGERS = {
+    "ProcessingTimeTrigger": ("processing", "intervalMs"),
+    "ContinuousTrigger": ("continuous", "intervalMs"),
+    "RealTimeTrigger": ("real_time", "batchDurationMs"),
+    "AvailableNowTrigger": ("available_now", ""),
+    "OneTimeTrigger": ("once", ""),
+}
 HAS_NAME, HAS_PLACE = "_spark_supervisor_has_name", "_spark_supervisor_has_place"
 
 # Searched for in the whole text of an error, since the part that is sent may end before the cause is named.
@@ -282,7 +290,7 @@ class Watch:
         for name in ("start", "toTable"):
             setattr(writer, name, self._watched(getattr(writer, name)))
         for name in ("option", "options", "queryName"):
-            setattr(writer, name, noted(getattr(writer, name)))
+            setattr(writer, name, marked(getattr(writer, name)))
 
     def _watched(self, start: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(start)
@@ -301,7 +309,7 @@ class Watch:
             self.note_place(query)
             if unnamed:
                 self.unnamed.add(str(query.id))
-            self.note_interval(query)
+            self.note_trigger(query)
             self.note_start(query)
             return query
 
@@ -340,15 +348,19 @@ class Watch:
         except Exception:  # noqa: BLE001 - the listener tells of it, as ever
             pass
 
-    def note_interval(self, query: Any) -> None:
-        """Notes how often the query is to begin a batch, if it asks for that. Its progress reports carry it."""
+    def note_trigger(self, query: Any) -> None:
+        """Notes and reports what begins the query's batches. Its progress reports carry the interval of one by time."""
         try:
             trigger = query._jsq.streamingQuery().trigger()
-            is_by_time = str(trigger.getClass().getSimpleName()) == "ProcessingTimeTrigger"
-            interval_ms = int(trigger.intervalMs()) if is_by_time else 0
-            self.intervals.pop(str(query.id), None)
-            if interval_ms > 0:
-                self.intervals[str(query.id)] = interval_ms / 1000
+            kind, duration = TRIGGERS.get(str(trigger.getClass().getSimpleName()).rstrip("$"), ("", ""))
+            interval_ms = int(getattr(trigger, duration)()) if duration else 0
+            key = str(query.id)
+            self.intervals.pop(key, None)
+            if kind == "processing" and interval_ms > 0:
+                self.intervals[key] = interval_ms / 1000
+            if kind:
+                interval = {"interval_s": interval_ms / 1000} if interval_ms > 0 else {}
+                self.reports.send("trigger", query=query.name or key, id=key, kind=kind, **interval)
         except Exception:  # noqa: BLE001 - as with its place: nothing is said of it
             pass
 
@@ -402,7 +414,7 @@ class Watch:
             self.orders.wait_stopped()
 
 
-def noted(method: Callable[..., Any]) -> Callable[..., Any]:
+def marked(method: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps a method of the writer of streams, to note on the writer whether the query gets a name, and a place of its
     own."""
 
@@ -423,9 +435,11 @@ def is_placed(words: Iterable[Any]) -> bool:
 
 
 def begins_anew(writer: Any, args: Sequence[Any], options: dict[str, Any]) -> bool:
-    """Returns whether the query gets a directory of a random name in the job's checkpoint: no start finds it again. It is
-    so with a root for checkpoints in the session, and neither a name nor a place (Spark's StreamingQueryManager). ``args``
-    and ``options`` are those of ``start`` or ``toTable``: the fifth is the name."""
+    """Returns whether the query gets a directory of a random name in the job's checkpoint, which no start finds again.
+
+    Spark's StreamingQueryManager does that with a root for checkpoints in the session, and neither a name nor a place.
+    ``args`` and ``options`` are those of ``start`` or ``toTable``. Their fifth argument is the name.
+    """
     try:
         if options.get("queryName") or args[4:5] not in ((), (None,)) or is_placed(options):
             return False

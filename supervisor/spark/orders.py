@@ -84,6 +84,9 @@ class Orders:
         self.unsaid: dict[str, dict[str, Any]] = {}
         self.started: dict[str, Any] = {}  # run id → query whose end was not heard of
         self._newest: dict[str, str] = {}  # run id → when the newest batch that was reported began
+        self._epochs: dict[
+            str, int | None
+        ] = {}  # run id of a continuous query → its newest epoch at the last probe
         # these report a batch (a StreamingQueryProgress), and that a query has ended
         self.send_progress: Callable[[Any], None] = lambda _progress: None
         self.send_end: Callable[[Any], None] = lambda _query: None
@@ -181,7 +184,7 @@ class Orders:
 
     def note_end(self, run: str) -> None:
         """Notes that a listener has told the end of a query."""
-        for known in (self.committed, self.started, self._newest):
+        for known in (self.committed, self.started, self._newest, self._epochs):
             known.pop(run, None)
 
     def is_news(self, progress: Any) -> bool:
@@ -241,10 +244,24 @@ class Orders:
         if not status["isTriggerActive"]:
             if status["message"] in WAITING:
                 self._send("idle", **names)
+            else:
+                self._send_epoch(query, names)
             return
         tasks, seen[run] = self._at_work(run, session)
         if tasks or seen[run] != self._seen.get(run, seen[run]):
             self._send("working", **names)
+
+    def _send_epoch(self, query: Any, names: dict[str, str]) -> None:
+        """Reports the newest epoch of a continuous query, if it is newer than at the last probe. Spark tells no listener of
+        those, and its one job runs for as long as the query does."""
+        engine = query._jsq.streamingQuery()
+        if "ContinuousExecution" not in str(engine.getClass().getName()):
+            return
+        newest, run = engine.commitLog().getLatestBatchId(), str(query.runId)
+        epoch = None if newest.isEmpty() else int(newest.get())
+        before, self._epochs[run] = self._epochs.get(run, epoch), epoch
+        if epoch is not None and epoch != before:
+            self._send("progress", batch_id=epoch, checkpoint=str(engine.resolvedCheckpointRoot()), **names)
 
     def _send_newest(self, query: Any) -> None:
         """Reports the newest batch, if no listener has told it yet."""

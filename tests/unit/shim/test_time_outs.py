@@ -9,7 +9,7 @@ import pytest
 
 from supervisor.model.launch import CHECKPOINT, Launch
 from supervisor.model.records import Cause, Phase, Progress
-from supervisor.shim import health
+from supervisor.shim import health, queries
 from supervisor.shim.state import Life, Reported
 from tests.unit.shim.world import LAUNCH
 
@@ -95,3 +95,39 @@ def test_a_jvm_application_runs_with_its_first_commit() -> None:
     assert phases(seen, (("looked", 1.0),), 400) == [Phase.CLAIMED, Phase.RUNNING]
     assert phases(silent, (), 10) == [Phase.CLAIMED]
     assert phases(silent, (), 12) == [Phase.CLAIMED, Phase.RUNNING]
+
+
+def triggered(kind: str, interval_s: float, *signs: tuple[str, float]) -> Life:
+    made = life(("begun", 1.0), ("session", 2.0), ("query", 40.0))
+    made = health.after_report(
+        made, Reported("trigger", query="q", id="1", trigger=kind, interval_s=interval_s), 41.0
+    )
+    for event, at_s in signs:
+        made = health.after_report(
+            made, Reported(event, progress=Progress(query="q", batch_id=0), query="q", id="1"), at_s
+        )
+    return made
+
+
+@pytest.mark.parametrize("kind", ["real_time", "processing", "continuous"])
+def test_the_first_batch_may_take_two_intervals_of_its_trigger(kind: str) -> None:
+    """Real-time mode commits after five minutes: ``start_timeout: 5m`` would end each attempt before that."""
+    made = triggered(kind, 300.0)
+    assert health.overdue(made, LAUNCH, 0.0, 639.0) is None
+    verdict = health.overdue(made, LAUNCH, 0.0, 640.0)
+    assert verdict is not None and verdict[0] is Cause.START_TIMED_OUT
+    short = triggered(kind, 1.0)
+    assert health.overdue(short, LAUNCH, 0.0, 299.0) is None
+    assert health.overdue(short, LAUNCH, 0.0, 300.0) is not None
+
+
+def test_a_continuous_query_is_asked_often_and_judged_by_its_epochs() -> None:
+    made = triggered("continuous", 60.0, ("progress", 100.0))
+    assert not queries.is_to_be_probed(made, 600.0, 109.0)
+    assert queries.is_to_be_probed(made, 600.0, 110.0)
+    assert queries.probe_every_s(made, 600.0) == 10.0
+    assert health.overdue(made, QUICK_TO_STALL, 0.0, 219.0) is None, "two intervals"
+    verdict = health.overdue(made, QUICK_TO_STALL, 0.0, 220.0)
+    assert verdict == (Cause.STALLED, "query q: no epoch was committed for 120 s")
+    usual = triggered("processing", 60.0, ("progress", 100.0))
+    assert queries.probe_every_s(usual, 600.0) == 100.0

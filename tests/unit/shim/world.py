@@ -33,6 +33,7 @@ REPORT_EVENTS = (
     "working",
     "unknown",
     "unnamed",
+    "trigger",
     "looked",
     "terminated",
     "error",

@@ -339,10 +339,14 @@ class JavaTrigger:
         assert self._interval_ms is not None, "it has no such method"
         return self._interval_ms
 
+    batchDurationMs = intervalMs
+
 
 def query_with(trigger: Any) -> Any:
     return SimpleNamespace(
-        id="q1", _jsq=SimpleNamespace(streamingQuery=lambda: SimpleNamespace(trigger=lambda: trigger))
+        id="q1",
+        name=None,
+        _jsq=SimpleNamespace(streamingQuery=lambda: SimpleNamespace(trigger=lambda: trigger)),
     )
 
 
@@ -352,16 +356,36 @@ def query_with(trigger: Any) -> Any:
         (JavaTrigger("ProcessingTimeTrigger", 10_000), {"q1": 10.0}),
         (JavaTrigger("ProcessingTimeTrigger", 0), {}),
         (JavaTrigger("ContinuousTrigger", 1000), {}),
+        (JavaTrigger("RealTimeTrigger", 300_000), {}),
         (JavaTrigger("AvailableNowTrigger$", None), {}),
         (None, {"q1": 7.0}),
     ],
-    ids=["by time", "as soon as possible", "continuous", "what there is", "another Spark"],
+    ids=["by time", "as soon as possible", "continuous", "real time", "what there is", "another Spark"],
 )
 def test_the_interval_of_a_trigger_by_time(trigger: Any, wanted: dict[str, float]) -> None:
     watch = bootstrap.Watch(bootstrap.Reports(None))
     watch.intervals["q1"] = 7.0  # of the run before
-    watch.note_interval(query_with(trigger))
+    watch.note_trigger(query_with(trigger))
     assert watch.intervals == wanted
+
+
+@pytest.mark.parametrize(
+    ("trigger", "told"),
+    [
+        (JavaTrigger("ProcessingTimeTrigger", 600_000), {"kind": "processing", "interval_s": 600.0}),
+        (JavaTrigger("ProcessingTimeTrigger", 0), {"kind": "processing"}),
+        (JavaTrigger("ContinuousTrigger", 1000), {"kind": "continuous", "interval_s": 1.0}),
+        (JavaTrigger("RealTimeTrigger", 300_000), {"kind": "real_time", "interval_s": 300.0}),
+        (JavaTrigger("AvailableNowTrigger$", None), {"kind": "available_now"}),
+        (JavaTrigger("OneTimeTrigger$", None), {"kind": "once"}),
+    ],
+)
+def test_what_begins_the_batches_of_a_query_is_reported(
+    trigger: Any, told: dict[str, Any], reports: ReportSocket
+) -> None:
+    bootstrap.Watch(bootstrap.Reports(str(reports.path))).note_trigger(query_with(trigger))
+    reports.take()
+    assert reports.taken == [{"event": "trigger", "query": "q1", "id": "q1", **told}]
 
 
 def test_the_address_of_sparks_ui_is_reported_with_the_session(reports: ReportSocket) -> None:

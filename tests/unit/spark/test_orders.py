@@ -287,6 +287,38 @@ def test_a_probe_tells_the_newest_batch_and_the_end_of_a_query_before_a_slow_lis
     assert [event for event in bench.events() if event == "terminated"] == ["terminated"]
 
 
+class Epochs(Query):
+    """A continuous query: no listener hears of it, and its commit log is all that it shows."""
+
+    def __init__(self) -> None:
+        super().__init__("cont", in_batch=False)
+        self.lastProgress, self.epoch = None, None
+        self.status = {"isTriggerActive": False, "isDataAvailable": False, "message": "Running"}
+        newest = SimpleNamespace(isEmpty=lambda: self.epoch is None, get=lambda: self.epoch)
+        name = "org.apache.spark.sql.execution.streaming.continuous.ContinuousExecution"
+        engine = SimpleNamespace(
+            getClass=lambda: SimpleNamespace(getName=lambda: name),
+            commitLog=lambda: SimpleNamespace(getLatestBatchId=lambda: newest),
+            resolvedCheckpointRoot=lambda: "file:/ck/cont",
+        )
+        self._jsq = SimpleNamespace(streamingQuery=lambda: engine)
+
+
+def test_the_epochs_of_a_continuous_query_are_its_progress() -> None:
+    query = Epochs()
+    bench = Bench(query)
+    bench.orders.probe()
+    query.epoch = 40  # type: ignore[assignment]
+    bench.orders.probe()
+    bench.orders.probe()
+    assert bench.events() == ["progress"], "an epoch that is there again is none"
+    place = {"checkpoint": "file:/ck/cont"}
+    assert bench.sent == [("progress", {"batch_id": 40, "query": "name-cont", "id": "id-cont", **place})]
+    later = Bench(query)
+    later.orders.probe()
+    assert later.sent == [], "what an attempt before has committed is no life of this one"
+
+
 def test_the_error_of_a_query_that_no_listener_has_told_of_is_that_of_the_listener() -> None:
     query = Query("x", in_batch=False)
     query.error = ValueError("cannot reach warehouse table orders")
