@@ -245,6 +245,7 @@ def _register(
     target = open_area(location, access_for(context.settings, location, prepared.spec.conf))
     if next(iter(target.items()), None) is not None:
         raise Conflict(f"{target.location} is not empty: choose a location where nothing is")
+    target.require_writable()
     stored = store_prepared(blobs, prepared, new_uid(wish.new), Desired.SUSPENDED)
     done = operations.submit(replace(stored, fresh_start=True, fork=mark))
     ref = operations.job_records(wish.new).ref

@@ -11,16 +11,15 @@ down.
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Protocol
 
 from supervisor.checkpoint.layout import COMMITS, OFFSETS, Malformed, parse_metadata
 from supervisor.clients.store.base import Store
 from supervisor.clients.store.open import open_store
-from supervisor.errors import AccessDenied, NotFound, Unreachable
+from supervisor.clients.store.tree import Tree, open_tree
+from supervisor.errors import Corrupt, NotFound, Unreachable
 from supervisor.model.location import normalise
 from supervisor.model.query_metadata import METADATA, METADATA_MAX_BYTES
 from supervisor.spec.s3a import S3Access, asked
@@ -145,7 +144,8 @@ def open_commit_log(checkpoint: str, access: S3Access) -> CommitLog | None:
     """
     location = normalise(checkpoint)
     if location.startswith("file://"):
-        return CommitLog(DirectoryListing(location.removeprefix("file://")))
+        tree = open_tree(location, access)
+        return None if tree is None else CommitLog(TreeListing(tree))
     if location.startswith("s3://"):
         return CommitLog(
             StoreListing(open_store(location, access.endpoint_url, access.region, asked=asked(access)))
@@ -153,36 +153,25 @@ def open_commit_log(checkpoint: str, access: S3Access) -> CommitLog | None:
     return None
 
 
-class DirectoryListing:
+class TreeListing:
     """Lists a checkpoint on a file system of this host."""
 
-    def __init__(self, root: str) -> None:
-        self._root = root
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
 
     def names(self, directory: str, after: str = "") -> Iterator[str]:
-        return (entry.name for entry in self._scan(f"{self._root}/{directory}") if entry.name > after)
+        return (entry.key for entry in self._tree.level(directory).objects if entry.key > after)
 
     def directories(self) -> Iterator[str]:
-        return (entry.name for entry in self._scan(self._root) if entry.is_dir())
+        return iter(self._tree.level("").folders)
 
     def read(self, key: str) -> bytes | None:
         try:
-            return Path(self._root, key).read_bytes()[:METADATA_MAX_BYTES]
-        except (FileNotFoundError, NotADirectoryError):
+            return self._tree.read(key, METADATA_MAX_BYTES)
+        except NotFound:
             return None
-        except OSError as error:
-            raise Unreachable(f"{self._root}/{key} cannot be read ({error.strerror})") from None
-
-    def _scan(self, path: str) -> list[os.DirEntry[str]]:
-        try:
-            with os.scandir(path) as entries:
-                return list(entries)
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except PermissionError:
-            raise AccessDenied(f"checkpoint directory {path} may not be read by the supervisor") from None
-        except OSError as error:
-            raise Unreachable(f"checkpoint directory {path} cannot be read ({error.strerror})") from None
+        except Corrupt as error:  # no file, or one that is too large
+            raise Unreachable(str(error)) from None
 
 
 class StoreListing:

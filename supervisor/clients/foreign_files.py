@@ -88,33 +88,32 @@ def store_trust(store: str) -> WriterTrust:
 
 
 @contextmanager
-def directory_at(path: str, below: str = "") -> Iterator[int]:
-    """Opens the directory ``below`` in the location ``path``, which is absolute, to list it. Raises OSError."""
-    with _listed(_entered(path), path, below) as descriptor:
+def directory_at(path: str, below: str = "", *, to_list: bool = False) -> Iterator[int]:
+    """Opens the directory ``below`` in the location ``path``, which is absolute. Its descriptor serves for names in it, and
+    with ``to_list`` also to list and to sync it, for which one needs the right to read it. Raises OSError."""
+    with _opened(_entered(path), path, below, to_list) as descriptor:
         yield descriptor
 
 
 @contextmanager
-def directory_in(own: str, below: str) -> Iterator[int]:
+def directory_in(own: str, below: str, *, to_list: bool = False) -> Iterator[int]:
     """Does the same for ``own``, which the operator has named, so that links of it are his; within it no link is followed.
     Raises OSError."""
     entered = os.open(own, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    with _listed(entered, own, below) as descriptor:
+    with _opened(entered, own, below, to_list) as descriptor:
         yield descriptor
 
 
 @contextmanager
-def _listed(descriptor: int, path: str, below: str) -> Iterator[int]:
+def _opened(descriptor: int, path: str, below: str, to_list: bool) -> Iterator[int]:
     try:
         for name in filter(None, below.split("/")):
             descriptor = _moved(descriptor, _step(descriptor, name, f"{path}/{below}"))
-        listed = os.open(".", _LIST, dir_fd=descriptor)
+        if to_list:
+            descriptor = _moved(descriptor, os.open(".", _LIST, dir_fd=descriptor))
+        yield descriptor
     finally:
         os.close(descriptor)
-    try:
-        yield listed
-    finally:
-        os.close(listed)
 
 
 def _entered(path: str) -> int:
@@ -233,6 +232,31 @@ def directory_to_write(path: str, below: str, trust: WriterTrust) -> Iterator[tu
         os.close(descriptor)
 
 
+def require_writable(path: str, trust: WriterTrust) -> None:
+    """Checks, and makes nothing: may this process write to the location ``path``, or make it? Raises OSError: UntrustedPath
+    if ``trust`` does not hold."""
+    try:
+        with directory_at(path, to_list=True) as directory:
+            _require(directory, path, trust)
+    except FileNotFoundError:
+        _require_to_make(path, trust)
+
+
+def _require_to_make(path: str, trust: WriterTrust) -> None:
+    above, _, _name = path.rpartition("/")
+    try:
+        with directory_at(above or "/") as directory:
+            _require_owner(directory, path, above, trust)
+    except FileNotFoundError:
+        _require_to_make(above, trust)
+
+
+def _require_owner(directory: int, path: str, above: str, trust: WriterTrust) -> None:
+    owner = os.fstat(directory).st_uid
+    if owner not in trust.owners:
+        raise UntrustedPath(path, f"{above} belongs to user {owner}")
+
+
 def _location_to_write(path: str, trust: WriterTrust) -> int:
     try:
         entered = _entered(path)
@@ -240,9 +264,7 @@ def _location_to_write(path: str, trust: WriterTrust) -> int:
         above, _, name = path.rpartition("/")
         parent = _location_to_write(above, trust)
         try:
-            owner = os.fstat(parent).st_uid
-            if owner not in trust.owners:
-                raise UntrustedPath(path, f"{above} belongs to user {owner}") from None
+            _require_owner(parent, path, above, trust)
             return _made(parent, name, path)
         finally:
             os.close(parent)

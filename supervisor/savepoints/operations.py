@@ -59,9 +59,14 @@ def shelf_of(settings: Settings, deadline_s: float = DEADLINE_S) -> Shelf:
         """Opens the location that a record in the store names, which is trusted no more than one that a job
         names."""
         access = allowed(access, store) if bucket_of(location) is not None else access
-        return open_area(location, access, store=_store_directory(settings))
+        return area_at(settings, Home(location, access))
 
     return Shelf(_shelf_area(settings, deadline_s), opened)
+
+
+def area_at(settings: Settings, home: Home) -> Area:
+    """Opens a place of savepoints, which may be in the store."""
+    return open_area(home.location, home.access, store=_store_directory(settings))
 
 
 def home_of(settings: Settings, source: Located, name: str, savepoint: str) -> Home:
@@ -136,6 +141,7 @@ def create_savepoint(
             every_s=every_s,
         )
         boundaries(area)  # nothing is begun where there is nothing to save
+        shelf.area_of(what).require_writable()
         shelf.begin(what)
     elif what.source != area.location:
         raise Conflict(f"savepoint {what.id} was begun from {what.source}: give another id, or delete it")
@@ -208,8 +214,7 @@ def find_savepoint(settings: Settings, name: str | None, which: str | None, conf
     """Returns where a savepoint lies. ``which`` is its id, or its location, or None for the newest complete
     one of ``name``."""
     if which is not None and is_location(which):
-        access = access_for(settings, which, conf)
-        return open_area(which, access, store=_store_directory(settings))
+        return area_at(settings, Home(which, access_for(settings, which, conf)))
     if name is None:
         raise InvalidInput("give the name of a job and the id of its savepoint, or a location")
     shelf = shelf_of(settings)

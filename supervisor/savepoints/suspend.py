@@ -18,7 +18,7 @@ from supervisor.operations.checkpoints import Located, located
 from supervisor.operations.context import CommandContext
 from supervisor.savepoints.create import ReportProgress, boundaries
 from supervisor.savepoints.manifest import Begun, Manifest, checked_id, new_id
-from supervisor.savepoints.operations import access_for, create_savepoint, home_of, shelf_of
+from supervisor.savepoints.operations import access_for, area_at, create_savepoint, home_of, shelf_of
 from supervisor.savepoints.restore import verify
 from supervisor.savepoints.shelf import ShelfEntry
 
@@ -34,7 +34,8 @@ def check_before(context: CommandContext, name: str, savepoint: str | None) -> N
     """Refuses what cannot lead to a savepoint, before the job is stopped for it. Raises NotFound, Conflict,
     InvalidInput and what ZooKeeper and the store raise."""
     found = located(context, name)
-    home_of(context.settings, found, name, checked_id(savepoint or "one"))
+    home = home_of(context.settings, found, name, checked_id(savepoint or "one"))
+    area_at(context.settings, home).require_writable()
     entry = _entry(context, name, savepoint) if savepoint is not None else None
     ref = context.commands.job_records(name).ref
     suspended = isinstance(ref, Found) and ref.record.desired is Desired.SUSPENDED

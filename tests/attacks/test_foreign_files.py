@@ -15,6 +15,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -25,11 +26,17 @@ from supervisor.clients.store.file_objects import FileObjectClient
 from supervisor.clients.store.objects import Item
 from supervisor.errors import AccessDenied, Corrupt, InvalidInput, NotFound
 from supervisor.model.driver_user import DriverUser
+from supervisor.operations.checkpoints import Located
+from supervisor.savepoints import operations
 from supervisor.savepoints.create import Creation
 from supervisor.savepoints.restore import MARK, restore
 from supervisor.spec.s3a import S3Access
 from tests.unit.checkpoint.golden import unpack
 from tests.unit.checkpoint.savepoints import AT, area, begun
+from tests.unit.checkpoint.savepoints import shelf as shelf_at
+
+if TYPE_CHECKING:
+    from supervisor.settings.file import Settings
 
 SERVICE, HOSTILE, NEIGHBOUR = 20000, 20001, 20002
 SECRET = "what only the supervisor may read"
@@ -222,6 +229,12 @@ def test_nothing_is_written_below_a_directory_of_the_job(ground: Ground) -> None
         with pytest.raises(AccessDenied, match=rf"belongs to user {HOSTILE}"):
             ground.create(ground.of_job / "new")
 
+        with pytest.raises(AccessDenied, match=rf"belongs to user {HOSTILE}"):
+            area(place).require_writable()
+        with pytest.raises(AccessDenied, match=rf"belongs to user {HOSTILE}"):
+            area(ground.of_job / "new" / "x").require_writable()
+        area(ground.open / "new" / "x").require_writable()
+
     as_user(SERVICE, refused)
     refused()  # nor as root
     assert sorted(ground.service.rglob("*")) == before
@@ -278,6 +291,30 @@ def test_a_place_that_is_exchanged_meanwhile_is_not_written_to_again(ground: Gro
             client.put("two", b"2", only_new=True)
 
     as_user(SERVICE, exchanged)
+
+
+def test_a_savepoint_that_could_lie_nowhere_is_not_begun(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store is on S3, and beside the checkpoint is the job's own directory. Nothing of it is left in the store: a leader
+    tries again in each period."""
+    shelf = shelf_at(ground.service / "shelf")
+    place = ground.of_job / "files.savepoints" / "clicks" / "one"
+    monkeypatch.setattr(operations, "shelf_of", lambda _settings: shelf)
+    monkeypatch.setattr(operations, "home_of", lambda *_: operations.Home(f"file://{place}", S3Access()))
+    monkeypatch.setattr(operations, "access_for", lambda *_: S3Access())
+    with pytest.raises(AccessDenied, match=rf"belongs to user {HOSTILE}"):
+        operations.create_savepoint(
+            cast("Settings", None),
+            Located(str(ground.checkpoint), {}),
+            "clicks",
+            "u",
+            1,
+            "one",
+            lambda _: None,
+            lambda *_: None,
+        )
+    assert shelf.names() == ()
 
 
 # -- files in place ---------------------------------------------------------------------------------------------------

@@ -471,6 +471,7 @@ def test_a_process_that_was_stopped_in_the_middle_does_not_hit_who_came_after(on
         successor.remove()
         assert on_disk.claim() is None
         on_disk.bench.commands().submit(on_disk.submission("b"))
+        on_disk.area = open_area(on_disk.place, on_disk.access)  # of a driver that begins anew
         on_disk.fill()
 
     zombie.remover._still = stopped  # type: ignore[method-assign]

@@ -58,6 +58,11 @@ class Area(ObjectTree):
         """Makes durable what was copied."""
         self._client.flush()
 
+    def require_writable(self) -> None:
+        """Checks, before anything is begun, that the location is none where others could choose what is written to. Raises
+        ``AccessDenied``."""
+        self._client.require_writable()
+
     def now_s(self) -> float:
         """Returns seconds since the epoch by the service's own clock, exact to about a second."""
         return self._client.now_s()

@@ -29,6 +29,7 @@ from supervisor.clients.foreign_files import (
     directory_to_write,
     open_file,
     own_trust,
+    require_writable,
     store_trust,
 )
 from supervisor.clients.store.base import DEADLINE_S, TRANSFER_MAX_S, StoreEntry, listing_order
@@ -196,6 +197,7 @@ class FileObjectClient:
             above_it, _, name = self._root.rpartition("/")
             with directory_at(above_it) as above:
                 os.rmdir(name, dir_fd=above)
+            self._written_to = None
 
     def flush(self) -> None:
         with self._lock:
@@ -217,6 +219,10 @@ class FileObjectClient:
                 return os.stat(name, dir_fd=directory, follow_symlinks=False).st_mtime
 
         return self._run(self._root, work)
+
+    def require_writable(self) -> None:
+        if not self._store:
+            self._run(self._root, lambda _budget: require_writable(self._root, own_trust()))
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -247,7 +253,10 @@ class FileObjectClient:
 
         def work(budget: Budget) -> list[_Entry]:
             found = []
-            with directory_at(self._root, folder) as directory, os.scandir(directory) as children:
+            with (
+                directory_at(self._root, folder, to_list=True) as directory,
+                os.scandir(directory) as children,
+            ):
                 for position, child in enumerate(children, 1):
                     budget.moved("listed", position)
                     if position > FOLDER_MAX:
@@ -345,7 +354,7 @@ def _object(key: str, entry: _Entry) -> StoreEntry:
 
 
 def _sync_at(path: str, folder: str) -> None:
-    with suppress(FileNotFoundError), directory_at(path, folder) as directory:
+    with suppress(FileNotFoundError), directory_at(path, folder, to_list=True) as directory:
         _sync(directory)
 
 

@@ -87,6 +87,10 @@ class ObjectClient(Protocol):
         """Makes durable what was copied."""
         ...
 
+    def require_writable(self) -> None:
+        """Checks, without a change, that nobody else could choose what is written to here. Raises ``AccessDenied``."""
+        ...
+
     def now_s(self) -> float:
         """Returns seconds since the epoch by the clock of the service."""
         ...

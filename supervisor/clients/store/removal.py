@@ -16,10 +16,11 @@ import os
 import stat
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from supervisor.clients.foreign_files import directory_at
 from supervisor.clients.store.deadline import Bounded, Budget, slots_on
 from supervisor.clients.store.objects import FOLDERS_DEEP_MAX
 from supervisor.clock import boottime_s
@@ -32,6 +33,7 @@ from supervisor.spec.s3a import S3Access
 if TYPE_CHECKING:
     from supervisor.clients.store.s3_objects import S3ObjectClient
 
+_EMPTIED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 BATCH_MAX: Final = 1_000
 BATCH_DEADLINE_S: Final = 30.0
 KEPT_LATE_S: Final = 3_600.0
@@ -141,23 +143,29 @@ class DirectoryRemoval:
             raise _meaning(error, self._path) from None
 
     def _emptied(self, still: Callable[[], None], budget: Budget) -> Removed:
-        try:
-            root = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return Removed(0, left=False)
+        above, _, name = self._path.rpartition("/")
+        with ExitStack() as stack:
+            try:
+                parent = stack.enter_context(directory_at(above or "/"))
+                root = os.open(name, _EMPTIED, dir_fd=parent)
+            except FileNotFoundError:
+                return Removed(0, left=False)
+            stack.callback(os.close, root)
+            return self._emptied_in(parent, name, root, still, budget)
+
+    def _emptied_in(
+        self, parent: int, name: str, root: int, still: Callable[[], None], budget: Budget
+    ) -> Removed:
         self.seen = True
-        try:
-            device = os.fstat(root).st_dev
-            self.resolved = f"file://{Path(f'/proc/self/fd/{root}').readlink()}"
-            self.queries = self.queries or _queries_below(root, budget)  # not with each batch
-            still()
-            batch = _Batch(device, budget)
-            batch.empty(root, "", 0)
-        finally:
-            os.close(root)
+        device = os.fstat(root).st_dev
+        self.resolved = f"file://{Path(f'/proc/self/fd/{root}').readlink()}"
+        self.queries = self.queries or _queries_below(root, budget)  # not with each batch
+        still()
+        batch = _Batch(device, budget)
+        batch.empty(root, "", 0)
         if not batch.left and not batch.spared:
             try:
-                Path(self._path).rmdir()
+                os.rmdir(name, dir_fd=parent)
             except (
                 OSError
             ):  # a mount point, or its parent is not ours: the directory stays, and descriptors lead to it
@@ -218,7 +226,7 @@ class _Batch:
                 self._empty_inner(folder, name, f"{path}/{name}", depth)
 
     def _empty_inner(self, folder: int, name: str, path: str, depth: int) -> None:
-        inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        inner = os.open(name, _EMPTIED, dir_fd=folder)
         try:
             if os.fstat(inner).st_dev != self._device:
                 raise AccessDenied(

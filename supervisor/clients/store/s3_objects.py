@@ -299,6 +299,9 @@ class S3ObjectClient:
     def tag(self, item: Item) -> str:
         return item.mark
 
+    def require_writable(self) -> None:
+        """Asks nothing: a bucket says it when something is written."""
+
     def flush(self) -> None:
         """Does nothing: S3 answers only after the write is durable."""
 

@@ -243,7 +243,7 @@ def dies(monkeypatch: pytest.MonkeyPatch, life: Life) -> None:
     """Every change of the registry or of a checkpoint counts; the process dies where ``life`` ends."""
     commit, opened = MemoryClient.commit, operations.open_area
     monkeypatch.setattr(MemoryClient, "commit", lambda client, tx: life.change(lambda: commit(client, tx)))
-    monkeypatch.setattr(operations, "open_area", lambda *given: Dying(opened(*given), life))
+    monkeypatch.setattr(operations, "open_area", lambda *given, **more: Dying(opened(*given, **more), life))
 
 
 @pytest.mark.parametrize("after", [False, True])

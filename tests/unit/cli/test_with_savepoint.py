@@ -329,7 +329,9 @@ def dying(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, bool], Life]:
     wrapped(MemoryClient, "commit")
     wrapped(Blobs, "put_spec")
     real_area = operations.open_area
-    monkeypatch.setattr(operations, "open_area", lambda *given: Dying(real_area(*given), lives[-1]))
+    monkeypatch.setattr(
+        operations, "open_area", lambda *given, **more: Dying(real_area(*given, **more), lives[-1])
+    )
 
     def begin(at: int, after: bool) -> Life:
         lives.append(Life(at, after=after))
