@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -49,25 +50,48 @@ class UntrustedPath(PermissionError):
 @dataclass(frozen=True, slots=True)
 class WriterTrust:
     """Says who may own and change a directory, so that this process writes to it: ``owners``, and the members of
-    ``groups``; ``anybody`` says that it may be open to all. A group is trusted too if this process's own umask lets it
-    write to what is made."""
+    ``groups``, to which the directory belongs then; ``anybody`` says that it may be open to all. A group is trusted too
+    if this process's own umask lets it write to what is made. ``heir`` gets what root makes."""
 
     owners: frozenset[int]
     groups: frozenset[int] = frozenset()
     anybody: bool = False
+    heir: tuple[int, int] | None = None
+
+    def hand_over(self, descriptor: int) -> None:
+        """Gives what this process has just made to ``heir``, a user and a group, if there is one. Raises OSError."""
+        if self.heir is not None:
+            os.fchown(descriptor, *self.heir)
 
     def why_not(self, directory: int) -> str:
         """Returns why nothing is written to the directory, which is open for reading, or nothing. Raises OSError."""
         found = os.fstat(directory)
-        if found.st_uid not in self.owners:
+        is_of_group = found.st_gid in self.groups
+        if found.st_uid not in self.owners and not is_of_group and not _is_as_own(directory, found.st_uid):
             return f"belongs to user {found.st_uid}"
         if found.st_mode & stat.S_IWOTH and not self.anybody:
             return "may be changed by everybody"
         users = [uid for uid, may in granted_at(directory).items() if may & WRITE and uid not in self.owners]
         if users:
             return f"may be changed by user {users[0]}"
-        is_shared = found.st_gid in self.groups or umask.lets_group_write()
+        is_shared = is_of_group or umask.lets_group_write()
         return "" if is_shared or not found.st_mode & stat.S_IWGRP else "may be changed by its group"
+
+
+def _is_as_own(directory: int, owner: int) -> bool:
+    """Says whether ``owner`` is whom this process's own files belong to there: a server may give all to one user
+    (``all_squash``), and some mounts into containers do. A file tells it, which is made and removed."""
+    name = f".{secrets.token_hex(8)}.owner"
+    try:
+        descriptor = create_file(directory, name)
+    except OSError:
+        return False
+    try:
+        return os.fstat(descriptor).st_uid == owner
+    finally:
+        os.close(descriptor)
+        with suppress(OSError):
+            os.unlink(name, dir_fd=directory)
 
 
 def own_trust() -> WriterTrust:
@@ -77,11 +101,13 @@ def own_trust() -> WriterTrust:
 
 def store_trust(store: str) -> WriterTrust:
     """Returns the trust within the directory of the store. The operator has said by its owner, its group and its mode who
-    writes there; whoever else may, is trusted with nothing below. Raises OSError."""
+    writes there; whoever else may, is trusted with nothing below. What root makes there belongs to the owner of the store,
+    who could not go on with it otherwise. Raises OSError."""
     found = Path(store).stat()
     groups = frozenset({found.st_gid}) if found.st_mode & stat.S_IWGRP else frozenset[int]()
     owners = {ROOT, os.geteuid(), found.st_uid}
-    return WriterTrust(frozenset(owners), groups, bool(found.st_mode & stat.S_IWOTH))
+    heir = (found.st_uid, found.st_gid) if os.geteuid() == ROOT != found.st_uid else None
+    return WriterTrust(frozenset(owners), groups, bool(found.st_mode & stat.S_IWOTH), heir)
 
 
 # -- directories ----------------------------------------------------------------------------------------------------
@@ -225,7 +251,7 @@ def directory_to_write(path: str, below: str, trust: WriterTrust) -> Iterator[tu
         at = path
         for name in filter(None, below.split("/")):
             at = f"{at}/{name}"
-            descriptor = _moved(descriptor, _made(descriptor, name, at))
+            descriptor = _moved(descriptor, _made(descriptor, name, at, trust))
             _require(descriptor, at, trust)
         yield descriptor, (found.st_dev, found.st_ino)
     finally:
@@ -233,7 +259,7 @@ def directory_to_write(path: str, below: str, trust: WriterTrust) -> Iterator[tu
 
 
 def require_writable(path: str, trust: WriterTrust) -> None:
-    """Checks, and makes nothing: may this process write to the location ``path``, or make it? Raises OSError: UntrustedPath
+    """Checks, and leaves nothing: may this process write to the location ``path``, or make it? Raises OSError: UntrustedPath
     if ``trust`` does not hold."""
     try:
         with directory_at(path, to_list=True) as directory:
@@ -253,7 +279,7 @@ def _require_to_make(path: str, trust: WriterTrust) -> None:
 
 def _require_owner(directory: int, path: str, above: str, trust: WriterTrust) -> None:
     owner = os.fstat(directory).st_uid
-    if owner not in trust.owners:
+    if owner not in trust.owners and not _is_as_own(directory, owner):
         raise UntrustedPath(path, f"{above} belongs to user {owner}")
 
 
@@ -265,7 +291,7 @@ def _location_to_write(path: str, trust: WriterTrust) -> int:
         parent = _location_to_write(above, trust)
         try:
             _require_owner(parent, path, above, trust)
-            return _made(parent, name, path)
+            return _made(parent, name, path, trust)
         finally:
             os.close(parent)
     try:
@@ -274,12 +300,12 @@ def _location_to_write(path: str, trust: WriterTrust) -> int:
         os.close(entered)
 
 
-def _made(directory: int, name: str, path: str) -> int:
+def _made(directory: int, name: str, path: str, trust: WriterTrust) -> int:
     """Returns a descriptor of the directory ``name``, which is made if it is missing. Raises OSError."""
-    with_mode = False
+    is_new = False
     try:
         os.mkdir(name, 0o777, dir_fd=directory)
-        with_mode = True
+        is_new = True
     except FileExistsError:
         pass
     entered = _step(directory, name, path)
@@ -287,8 +313,9 @@ def _made(directory: int, name: str, path: str) -> int:
         descriptor = os.open(".", _LIST, dir_fd=entered)
     finally:
         os.close(entered)
-    if with_mode:
+    if is_new:
         umask.share(descriptor)
+        trust.hand_over(descriptor)
     return descriptor
 
 

@@ -6,6 +6,7 @@ permissions that cannot fail shows nothing.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -28,6 +29,7 @@ from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.testbed import requirements, shared_python
 from tests.testbed.fleet import FAKE_SPARK, Fleet
 from tests.testbed.fleet_member import remove_groups
+from tests.unit.checkpoint.golden import unpack
 from tests.waiting import wait_until
 
 SERVICE, HOSTILE, NEIGHBOUR = 20000, 20001, 20002
@@ -267,3 +269,58 @@ def test_a_user_that_is_not_allowed_is_refused_at_submit(site: Site) -> None:
     path = site.fleet.spec_file("job", run_as="20009")
     ran = site.fleet.cli("submit", str(path))
     assert ran.code == 2 and "policy.run_as" in ran.err
+
+
+def test_a_file_in_place_that_leads_to_one_of_the_supervisor_is_neither_copied_nor_told_of(
+    site: Site,
+) -> None:
+    """First to learn its SHA-256, then, with that, to be given it."""
+    victim = site.submit("victim", NEIGHBOUR)
+    site.fleet.wait_batches("victim")
+    launch, link = site.attempt(victim) / run_dir.LAUNCH, site.directory / "open" / "x.py"
+    link.symlink_to(launch)
+    os.lchown(link, HOSTILE, HOSTILE)
+    sha256, named = hashlib.sha256(launch.read_bytes()).hexdigest(), f"local:{link}"
+    for name, pinned in (("asks", "0" * 64), ("takes", sha256)):
+        site.fleet.submit(
+            name,
+            checkpoint=f"file://{site.directory}/open/checkpoint-{name}",
+            run_as=str(HOSTILE),
+            py_files=[named],
+            sha256={named: pinned},
+        )
+        wait_until(lambda name=name: site.fleet.show(name)["state"] == "quarantined", 60, "the refusal")
+        told = site.fleet.ok("history", name, "-o", "json").out
+        assert f"cannot be read by user {HOSTILE}" in told and sha256 not in told
+        assert not list((site.run / "work").glob("*/files/*/x.py"))
+
+
+def test_an_operator_who_is_root_copies_nothing_into_a_directory_of_the_job(site: Site) -> None:
+    home, store = site.directory / "open" / "of-job", site.directory / "store"
+    (home / "sources").mkdir(parents=True)
+    unpack("files", home)
+    store.mkdir(exist_ok=True)
+    for each in (home, *home.rglob("*")):
+        os.chown(each, HOSTILE, HOSTILE)
+    os.chown(store, SERVICE, SERVICE)
+    site.fleet.submit(
+        "job",
+        env={
+            "WITNESS": str(site.fleet.witness_file),
+            "LIGHT_DRIVER": str(FAKE_SPARK / "bin" / "spark-submit"),
+        },
+        checkpoint=f"file://{home}/files",
+        run_as=str(HOSTILE),
+    )
+    site.fleet.wait_state("job", "running")
+    site.fleet.ok("savepoint", "create", "job", "one")
+    site.fleet.ok("suspend", "job")
+    site.fleet.wait_state("job", "suspended")
+    before = sorted(home.iterdir())
+    ran = site.fleet.cli("resume", "job", "--from-savepoint", "one")
+    assert ran.code != 0 and f"belongs to user {HOSTILE}" in ran.err and "do it as the user" in ran.err
+    assert sorted(home.iterdir()) == before
+    assert site.fleet.show("job")["state"] == "suspended"
+    (home / "files" / "sources" / "loot").symlink_to("/etc/shadow")
+    ran = site.fleet.cli("savepoint", "create", "job", "two")
+    assert ran.code != 0 and "sources/loot is a link" in ran.err

@@ -376,26 +376,52 @@ def test_a_link_of_the_supervisors_user_or_of_root_to_a_location_is_followed(gro
     assert (ground.service / "new" / "x").read_bytes() == b"1"
 
 
-def test_a_store_is_written_to_by_all_whom_its_directory_admits(ground: Ground) -> None:
+def test_what_root_makes_in_a_store_belongs_to_its_owner(ground: Ground) -> None:
+    """Who gives one command as root must not keep the leader from its savepoints for ever."""
     store = ground.service / "store"
     store.mkdir()
-    os.chown(store, SERVICE, HOSTILE)
+    os.chown(store, SERVICE, SERVICE)
+    open_area(f"{store}/savepoints", S3Access(), store=str(store)).create("clicks/one/begun.json", b"1")
+    assert {(each.stat().st_uid, each.stat().st_gid) for each in store.rglob("*")} == {(SERVICE, SERVICE)}
+    as_user(
+        SERVICE,
+        lambda: open_area(f"{store}/savepoints", S3Access(), store=str(store)).create("clicks/two", b"2"),
+    )
+
+
+def test_a_file_system_that_gives_all_to_one_user_is_written_to(ground: Ground) -> None:
+    """As an NFS server with all_squash does, and mounts of a desktop into a container."""
+
+    def as_another() -> None:
+        os.geteuid = lambda: NEIGHBOUR  # type: ignore[assignment]
+        area(ground.service / "mount" / "place").create("x", b"1")
+        assert {each.name for each in (ground.service / "mount").iterdir()} == {"place"}
+        area(ground.service / "mount" / "place").require_writable()
+
+    as_user(SERVICE, lambda: (ground.service / "mount").mkdir())
+    as_user(SERVICE, as_another)
+
+
+def test_a_store_is_written_to_by_all_whom_its_directory_admits(ground: Ground) -> None:
+    """Here the group of a colleague, who has made a directory in it. Later that group is not admitted any more."""
+    store = ground.service / "store"
+    store.mkdir()
+    os.chown(store, SERVICE, NEIGHBOUR)
     store.chmod(0o2775)
 
-    def write(location: Path, key: str) -> None:
-        open_area(str(location), S3Access(), store=str(store)).create(key, b"1")
+    def write(key: str) -> None:
+        open_area(f"{store}/savepoints", S3Access(), store=str(store)).create(key, b"1")
 
-    def of_a_colleague() -> None:
-        write(store / "savepoints", "clicks/one")
-        (store / "savepoints" / "clicks").chmod(0o2775)
-
-    as_user(HOSTILE, of_a_colleague)
-    os.chown(store / "savepoints", HOSTILE, HOSTILE)
-    (store / "savepoints").chmod(0o777)
-
-    def refused() -> None:
-        with pytest.raises(AccessDenied, match=rf"savepoints belongs to user {HOSTILE}"):
-            write(store / "savepoints", "clicks/two")
-
-    store.chmod(0o755)  # its group is not admitted any more
-    as_user(SERVICE, refused)
+    as_user(NEIGHBOUR, lambda: write("clicks/one"))
+    for made in (store / "savepoints", store / "savepoints" / "clicks"):
+        made.chmod(
+            0o2777
+        )  # as with a umask that lets the group write; all could, which the store does not say
+    with pytest.raises(AccessDenied, match="may be changed by everybody"):
+        write("clicks/two")
+    for made in (store / "savepoints", store / "savepoints" / "clicks"):
+        made.chmod(0o2775)
+    write("clicks/two")
+    store.chmod(0o755)
+    with pytest.raises(AccessDenied, match=rf"savepoints belongs to user {NEIGHBOUR}"):
+        write("clicks/three")

@@ -195,7 +195,7 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
         OPEN: "_opened",
     },
     "clients/foreign_files.py": {
-        RULES: "store_trust directory_in _opened _entered _target _step open_file create_file _location_to_write _made"
+        RULES: "store_trust directory_in _opened _entered _target _step open_file create_file _location_to_write _made _is_as_own"
     },
     "clients/opened_as.py": {RULES: "_opened"},
     "clients/run_dir.py": {
@@ -209,9 +209,7 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
         STORE: "FileStore.delete.work FileStore._meaning FileStore._link FileStore._temporary FileStore._sync_up FileStore._drop_empty FileStore._walk _opened _listed _drop_leftovers"
     },
     "clients/store/local.py": {OWN_FILES: "source_chunks write_whole"},
-    "clients/store/probe.py": {
-        STORE: "probe_directory probe_directory.write probe_directory.listed probe_directory.read probe_directory.create"
-    },
+    "clients/store/probe.py": {NAMES: "probe_directory", DESCRIPTOR: "_probe_in _probe_in.listed"},
     "clients/store/removal.py": {
         DESCRIPTOR: "DirectoryRemoval._emptied DirectoryRemoval._emptied_in _queries_below _Batch.empty _Batch._empty_inner"
     },

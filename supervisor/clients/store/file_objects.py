@@ -317,16 +317,16 @@ class FileObjectClient:
             self._touched.add(folder)
         return sha256
 
-    @staticmethod
     @contextmanager
     def _partial(
-        directory: int, chunks: Iterator[bytes], modified_ns: int | None = None
+        self, directory: int, chunks: Iterator[bytes], modified_ns: int | None = None
     ) -> Iterator[tuple[str, str]]:
         """Writes a file of its own name, and yields that name and the sha256 of what it has. At the end the name is gone."""
         written = f".{secrets.token_hex(8)}{PARTIAL}"
         try:
             with os.fdopen(create_file(directory, written), "wb") as stream:
                 umask.share(stream.fileno())
+                self._trust().hand_over(stream.fileno())
                 sha256 = write_chunks(stream, chunks)
                 if modified_ns is not None:  # so that a copy that is there already is known again
                     os.utime(stream.fileno(), ns=(modified_ns, modified_ns))

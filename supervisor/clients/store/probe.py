@@ -12,10 +12,10 @@ import os
 import secrets
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from supervisor.clients.foreign_files import create_file, directory_at, open_file
 from supervisor.clients.store.base import Store
 from supervisor.errors import Complaint, Conflict, NotFound, SupervisorError, complaint_of
 
@@ -126,34 +126,50 @@ def probe_directory(directory: Path) -> StoreProbe:
     existing = directory
     while not existing.exists() and existing != existing.parent:
         existing = existing.parent
-    file = existing / f".spark-supervisor-doctor-{secrets.token_hex(8)}"
-    steps = _Steps()
+    steps, left = _Steps(), ""
+    try:
+        with directory_at(str(existing), to_list=True) as opened:
+            left = _probe_in(opened, existing, steps)
+    except OSError as error:
+        steps.failed, steps.error = "write", complaint_of(error)
+    return steps.result(str(existing), left)
+
+
+def _probe_in(directory: int, path: Path, steps: _Steps) -> str:
+    """Returns the path of what could not be removed, or nothing."""
+    name = f".spark-supervisor-doctor-{secrets.token_hex(8)}"
+    file = path / name
 
     def write() -> None:
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+        with os.fdopen(create_file(directory, name), "wb") as stream:
             stream.write(FIRST)
             stream.flush()
             os.fsync(stream.fileno())
-        steps.skew_s = file.stat().st_mtime - time.time()
+            steps.skew_s = os.fstat(stream.fileno()).st_mtime - time.time()
 
     def listed() -> None:
-        if file not in existing.iterdir():
+        if name not in os.listdir(directory):
             raise NotFound(f"{file} was written, but is not in the listing")
 
     def read() -> None:
-        if file.read_bytes() != FIRST:
-            raise SupervisorError(f"{file} reads as something else than was written")
+        with os.fdopen(open_file(directory, name), "rb") as stream:
+            if stream.read(len(FIRST) + 1) != FIRST:
+                raise SupervisorError(f"{file} reads as something else than was written")
 
     def create() -> None:
         try:
-            os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            os.close(create_file(directory, name))
         except FileExistsError:
             steps.exclusive = True
         else:
             steps.exclusive = False
 
-    for name, step in (("write", write), ("list", listed), ("read", read), ("create", create)):
-        steps.run(name, step)
-    with suppress(OSError):
-        file.unlink()
-    return steps.result(str(existing), str(file) if file.exists() else "")
+    for step_name, step in (("write", write), ("list", listed), ("read", read), ("create", create)):
+        steps.run(step_name, step)
+    try:
+        os.unlink(name, dir_fd=directory)
+    except FileNotFoundError:
+        return ""
+    except OSError:
+        return str(file)
+    return ""
