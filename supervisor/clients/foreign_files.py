@@ -36,6 +36,7 @@ LINKS_MAX: Final = 40
 """As many links of one path the kernel follows."""
 _ENTER: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NAMED_LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -51,12 +52,14 @@ class UntrustedPath(PermissionError):
 class WriterTrust:
     """Says who may own and change a directory, so that this process writes to it: ``owners``, and the members of
     ``groups``, to which the directory belongs then; ``anybody`` says that it may be open to all. A group is trusted too
-    if this process's own umask lets it write to what is made. ``heir`` gets what root makes."""
+    if this process's own umask lets it write to what is made. ``heir`` gets what root makes. ``is_named`` says
+    that the operator has named the location, so that links to it are his."""
 
     owners: frozenset[int]
     groups: frozenset[int] = frozenset()
     anybody: bool = False
     heir: tuple[int, int] | None = None
+    is_named: bool = False
 
     def hand_over(self, descriptor: int) -> None:
         """Gives what this process has just made to ``heir``, a user and a group, if there is one. Raises OSError."""
@@ -80,7 +83,7 @@ class WriterTrust:
 
 def _is_as_own(directory: int, owner: int) -> bool:
     """Says whether ``owner`` is whom this process's own files belong to there: a server may give all to one user
-    (``all_squash``), and some mounts into containers do. A file tells it, which is made and removed."""
+    (squashed), and some mounts into containers do. A file tells it, which is made and removed."""
     name = f".{secrets.token_hex(8)}.owner"
     try:
         descriptor = create_file(directory, name)
@@ -107,7 +110,7 @@ def store_trust(store: str) -> WriterTrust:
     groups = frozenset({found.st_gid}) if found.st_mode & stat.S_IWGRP else frozenset[int]()
     owners = {ROOT, os.geteuid(), found.st_uid}
     heir = (found.st_uid, found.st_gid) if os.geteuid() == ROOT != found.st_uid else None
-    return WriterTrust(frozenset(owners), groups, bool(found.st_mode & stat.S_IWOTH), heir)
+    return WriterTrust(frozenset(owners), groups, bool(found.st_mode & stat.S_IWOTH), heir, is_named=True)
 
 
 # -- directories ----------------------------------------------------------------------------------------------------
@@ -175,7 +178,7 @@ def _target(directory: int, name: str, path: str) -> str:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
         if found.st_uid not in (ROOT, os.geteuid()):
             raise UntrustedPath(path, f"{name} is a link of user {found.st_uid}, and is not followed")
-        if _is_changeable(directory):
+        if _is_changeable(directory) or (found.st_nlink > 1 and _takes_names(directory)):
             raise UntrustedPath(
                 path, f"{name} is a link in a directory that others may change, and is not followed"
             )
@@ -186,12 +189,17 @@ def _target(directory: int, name: str, path: str) -> str:
 
 def _is_changeable(directory: int) -> bool:
     """Says whether somebody else than root and the user of this process may exchange what is in the directory. In a sticky
-    one everybody may exchange only his own."""
+    one of theirs everybody may exchange only his own."""
     found = os.fstat(directory)
-    if found.st_uid not in (ROOT, os.geteuid()):
-        return True
+    is_sticky = found.st_mode & stat.S_ISVTX and found.st_uid in (ROOT, os.geteuid())
+    return _takes_names(directory) and not is_sticky
+
+
+def _takes_names(directory: int) -> bool:
+    """Says whether somebody else than root and the user of this process may make names in the directory."""
+    found = os.fstat(directory)
     by_others = stat.S_IWOTH | (0 if umask.lets_group_write() else stat.S_IWGRP)
-    return bool(found.st_mode & by_others) and not found.st_mode & stat.S_ISVTX
+    return found.st_uid not in (ROOT, os.geteuid()) or bool(found.st_mode & by_others)
 
 
 def _step(directory: int, name: str, path: str) -> int:
@@ -220,7 +228,7 @@ def open_file(directory: int, name: str) -> int:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", name)
-        if found.st_nlink > 1 and found.st_uid in (ROOT, os.geteuid()) and _is_changeable(directory):
+        if found.st_nlink > 1 and found.st_uid in (ROOT, os.geteuid()) and _takes_names(directory):
             raise UntrustedPath(
                 name,
                 f"{name} is a second name of a file of user {found.st_uid}, in a directory of others",
@@ -241,10 +249,10 @@ def create_file(directory: int, name: str) -> int:
 
 @contextmanager
 def directory_to_write(path: str, below: str, trust: WriterTrust) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Opens the directory ``below`` in the location ``path``, to write to it; what is missing is made. Yields the
-    descriptor, and device and inode of the location itself. Raises OSError: UntrustedPath if ``trust`` does not hold for
-    one of them."""
-    descriptor = _location_to_write(path, trust)
+    """Opens the directory ``below`` in the location ``path``, to write to it; what is missing is made, but not what the
+    operator has named. Yields the descriptor, and device and inode of the location itself. Raises OSError: UntrustedPath if
+    ``trust`` does not hold for one of them."""
+    descriptor = os.open(path, _NAMED_LIST) if trust.is_named else _location_to_write(path, trust)
     try:
         _require(descriptor, path, trust)
         found = os.fstat(descriptor)

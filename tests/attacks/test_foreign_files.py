@@ -153,6 +153,13 @@ def test_a_second_name_of_a_file_of_the_supervisor_is_not_read(ground: Ground) -
         with pytest.raises(AccessDenied, match="second name of a file"):
             ground.read(ground.checkpoint, "sources/loot")
 
+        with pytest.raises(AccessDenied, match="is a link in a directory that others may change"):
+            ground.read(ground.open / "second", "token")
+
+    (ground.service / "own-link").symlink_to(ground.service)
+    os.lchown(ground.service / "own-link", SERVICE, SERVICE)
+    os.link(ground.service / "own-link", ground.open / "second", follow_symlinks=False)
+    os.link(ground.secret, ground.open / "second-token")
     as_user(SERVICE, refused)
 
 
@@ -374,6 +381,24 @@ def test_a_link_of_the_supervisors_user_or_of_root_to_a_location_is_followed(gro
 
     as_user(SERVICE, used)
     assert (ground.service / "new" / "x").read_bytes() == b"1"
+
+
+def test_a_store_may_be_named_by_a_link_of_whomever(ground: Ground) -> None:
+    """The operator has named it in the settings."""
+    (ground.service / "store").mkdir()
+    os.chown(ground.service / "store", SERVICE, SERVICE)
+    link = ground.root / "by-link"
+    link.symlink_to(ground.service / "store")
+    os.lchown(link, NEIGHBOUR, NEIGHBOUR)
+
+    def used() -> None:
+        stored = open_area(f"{link}/savepoints/clicks", S3Access(), store=str(link))
+        stored.write("one/begun.json", b"1")
+        assert [each.key for each in stored.items()] == ["one/begun.json"]
+        stored.remove("one/begun.json")
+        assert not (ground.service / "store" / "savepoints" / "clicks").exists()
+
+    as_user(SERVICE, used)
 
 
 def test_what_root_makes_in_a_store_belongs_to_its_owner(ground: Ground) -> None:

@@ -16,7 +16,7 @@ import secrets
 import stat
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
@@ -26,6 +26,7 @@ from supervisor.clients.foreign_files import (
     WriterTrust,
     create_file,
     directory_at,
+    directory_in,
     directory_to_write,
     open_file,
     own_trust,
@@ -56,7 +57,7 @@ T = TypeVar("T")
 LISTING_MAX_S: Final = 300.0
 OBJECTS_MAX: Final = 4_000_000
 """So many objects are listed below one location. A stateful job with thousands of partitions has a million."""
-FOLDER_MAX: Final = 1_000_000
+FOLDER_MAX: Final = 500_000
 """So many entries one directory may have: they are sorted in memory."""
 OBJECT_MAX_BYTES: Final = 2**40
 """No file of a checkpoint is larger. Holes count here: whoever digests the file reads them."""
@@ -181,7 +182,7 @@ class FileObjectClient:
         def work(_budget: Budget) -> None:
             folder, _, name = key.rpartition("/")
             with suppress(FileNotFoundError, NotADirectoryError):
-                with directory_at(self._root, folder) as directory:
+                with self._at(folder) as directory:
                     os.unlink(name, dir_fd=directory)
                 self._remove_empty(folder)
 
@@ -192,11 +193,10 @@ class FileObjectClient:
         with suppress(OSError):  # not empty
             while folder:
                 folder, _, name = folder.rpartition("/")
-                with directory_at(self._root, folder) as above:
+                with self._at(folder) as above:
                     os.rmdir(name, dir_fd=above)
-            above_it, _, name = self._root.rpartition("/")
-            with directory_at(above_it) as above:
-                os.rmdir(name, dir_fd=above)
+            with self._above() as above:
+                os.rmdir(self._root.rpartition("/")[2], dir_fd=above)
             self._written_to = None
 
     def flush(self) -> None:
@@ -211,7 +211,7 @@ class FileObjectClient:
         for folder in sorted(above):
             self._run(f"{self._root}/{folder}", partial(self._sync, folder))
         if touched:
-            self._run(self._root, lambda _budget: _sync_at(self._root.rpartition("/")[0], ""))
+            self._run(self._root, self._sync_above)
 
     def now_s(self) -> float:
         def work(_budget: Budget) -> float:
@@ -224,6 +224,22 @@ class FileObjectClient:
         if not self._store:
             self._run(self._root, lambda _budget: require_writable(self._root, own_trust()))
 
+    def _in_store(self, folder: str) -> str:
+        return f"{self._root[len(self._store) :]}/{folder}"
+
+    def _at(self, folder: str, *, to_list: bool = False) -> AbstractContextManager[int]:
+        """Opens a directory of the location. Raises OSError."""
+        if self._store:
+            return directory_in(self._store, self._in_store(folder), to_list=to_list)
+        return directory_at(self._root, folder, to_list=to_list)
+
+    def _above(self, *, to_list: bool = False) -> AbstractContextManager[int]:
+        """Opens the directory that the location is in. Raises OSError."""
+        above = self._root.rpartition("/")[0]
+        if len(above) >= len(self._store) > 0:
+            return directory_in(self._store, above[len(self._store) :], to_list=to_list)
+        return directory_at(above, to_list=to_list)
+
     # -- reading --------------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -231,7 +247,7 @@ class FileObjectClient:
         """Opens a file for reading. Raises OSError, NotFound, Corrupt."""
         folder, _, name = key.rpartition("/")
         try:
-            with directory_at(self._root, folder) as directory:
+            with self._at(folder) as directory:
                 descriptor = open_file(directory, name)
         except (FileNotFoundError, NotADirectoryError):
             raise NotFound(f"{self._root}/{key} does not exist") from None
@@ -254,7 +270,7 @@ class FileObjectClient:
         def work(budget: Budget) -> list[_Entry]:
             found = []
             with (
-                directory_at(self._root, folder, to_list=True) as directory,
+                self._at(folder, to_list=True) as directory,
                 os.scandir(directory) as children,
             ):
                 for position, child in enumerate(children, 1):
@@ -281,7 +297,7 @@ class FileObjectClient:
         top, below = self._root, folder
         if self._store:
             umask.make_shared_directories(self._store)
-            top, below = self._store, f"{self._root[len(self._store) :]}/{folder}"
+            top, below = self._store, self._in_store(folder)
         with directory_to_write(top, below, self._trust()) as (directory, identity):
             if self._written_to not in (None, identity):
                 raise Conflict(
@@ -335,8 +351,14 @@ class FileObjectClient:
             with suppress(OSError):
                 os.unlink(written, dir_fd=directory)
 
+    def _sync_above(self, _budget: Budget) -> None:
+        """Makes the name of the location durable; who may not read the directory above it can't."""
+        with suppress(FileNotFoundError, PermissionError), self._above(to_list=True) as directory:
+            _sync(directory)
+
     def _sync(self, folder: str, _budget: Budget) -> None:
-        _sync_at(self._root, folder)
+        with suppress(FileNotFoundError), self._at(folder, to_list=True) as directory:
+            _sync(directory)
 
     def _run(self, what: str, work: Callable[[Budget], T], max_s: float = TRANSFER_MAX_S) -> T:
         try:
@@ -351,11 +373,6 @@ def _entry(name: str, status: os.stat_result) -> _Entry:
 
 def _object(key: str, entry: _Entry) -> StoreEntry:
     return StoreEntry(key, entry.bytes, entry.modified_ns / 1e9, str(entry.modified_ns))
-
-
-def _sync_at(path: str, folder: str) -> None:
-    with suppress(FileNotFoundError), directory_at(path, folder, to_list=True) as directory:
-        _sync(directory)
 
 
 def _sync(directory: int) -> None:
