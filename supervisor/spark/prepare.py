@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
@@ -379,7 +379,7 @@ def _path_of(
         return _verified(named, path, file, pinned, _kept_at(named, path.name, work_dir))
 
 
-def _verified(named: str, path: Path, file: BufferedReader, sha256: str, kept: Path) -> Path:
+def _verified(named: str, path: Path, file: io.BufferedReader, sha256: str, kept: Path) -> Path:
     """Returns a copy of the file at ``path``, which nobody else can change, if it is what the spec says. What is found is
     said to nobody: it would tell of a file that its reader may not see. Raises ``Refused``, ``Unreachable``."""
     if path != kept:

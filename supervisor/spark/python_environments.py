@@ -10,6 +10,7 @@ executed here but by drivers, as their users.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import re
 import shutil
@@ -18,7 +19,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
@@ -77,7 +77,7 @@ def environment_of(
 
 
 def _environment_of(
-    archive: Path, file: BufferedReader, settings: Settings, work_dir: Path, user: DriverUser | None
+    archive: Path, file: io.BufferedReader, settings: Settings, work_dir: Path, user: DriverUser | None
 ) -> Path:
     directory = environments_dir(settings)
     try:
@@ -120,7 +120,7 @@ def _check_links(target: Path, settings: Settings) -> None:
             raise Refused(Cause.POLICY, f"python.archive: {why}", "have the operator allow that one")
 
 
-def _make(archive: Path, file: BufferedReader, target: Path, is_allowed: Callable[[str], bool]) -> None:
+def _make(archive: Path, file: io.BufferedReader, target: Path, is_allowed: Callable[[str], bool]) -> None:
     draft = Path(tempfile.mkdtemp(prefix=DRAFT_PREFIX, dir=target.parent))
     _drafts.add(draft)
     try:
