@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field
 from supervisor.settings.addresses import AbsolutePath, EndpointUrl
 from supervisor.settings.sections import Section
 from supervisor.settings.spark_conf import HostConf
+from supervisor.settings.units import SizeBytes
 
 _RULE: Final = re.compile(r"\*|/[^/].*|file:/.*[^/].*|[A-Za-z][A-Za-z0-9+.-]*://[^/*?]+/+[^/].*")
 _VARIABLE: Final = re.compile(r"[A-Za-z_*?][A-Za-z0-9_*?]*")
@@ -78,6 +79,14 @@ class DriverEnvironmentSettings(Section):
     inherit: Variables = ("*",)
 
 
+class EnvironmentSettings(Section):
+    """Says which variables a job's ``env`` may set, by their names. ``*`` and ``?`` stand for any characters. Where code
+    must be pinned (``in_place_files``), a variable that decides which code is loaded needs a rule other than ``*``
+    (``spec.code_names``)."""
+
+    allowed: Variables = ("*",)
+
+
 class SecretSettings(Section):
     """Says what jobs may name as ``${env:NAME}`` and ``${file:/path}``. ``env`` are names of variables of the
     supervisor's environment; ``files`` are paths as in ``checkpoints``, with ``{job}`` for the name of the job. A rule
@@ -126,23 +135,48 @@ class LogPolicySettings(Section):
     keep_max: int = Field(default=100, ge=1, le=LOGS_KEEP_MAX)
 
 
+class ResourceBounds(Section):
+    """Says the most that a job may have of what ``resources`` of its spec names; null is no bound. A job that names none of
+    ``memory_limit``, ``cpu`` and ``tasks``, or null, gets the bound."""
+
+    memory_bytes: Annotated[SizeBytes, Field(ge=1024**2, le=1024**5)] | None = Field(
+        default=None, alias="memory"
+    )
+    memory_limit_bytes: Annotated[SizeBytes, Field(ge=1024**2, le=1024**5)] | None = Field(
+        default=None, alias="memory_limit"
+    )
+    cpu: Annotated[float, Field(ge=0.01, le=100_000.0)] | None = None
+    tasks: Annotated[int, Field(ge=16, le=4_194_304)] | None = None
+
+
+class ResourcePolicySettings(Section):
+    """Says what of a host one job may take."""
+
+    max: ResourceBounds = ResourceBounds()
+
+
 class PolicySettings(Section):
     """Holds the rules. ``checkpoints`` say where jobs may keep their checkpoint. ``deletable`` says where
     ``checkpoint_on_cancel: delete`` may delete; by default that is nowhere. ``endpoints`` are those of S3,
     besides the store's, that jobs may name. ``in_place_files`` says whether a job may name files that are not in the
-    store, and whether their SHA-256 must be in its spec. ``logs`` is about uploads of what drivers write. ``run_as`` says
-    as which Unix users jobs run. ``submit_signers`` are PEM files with public Ed25519 keys; if there are any, a host starts
-    only what one of them has signed.
+    store, and whether their SHA-256 must be in its spec. ``in_place_locations`` says where those may lie. Null means
+    anywhere; where they must be pinned it means on the host, in the store, or below the job's checkpoint. ``logs`` is
+    about uploads of what drivers write. ``resources`` bounds what one job may take. ``run_as`` says as which Unix users
+    jobs run. ``submit_signers`` are PEM files with public Ed25519 keys; if there are any, a host starts only what one of
+    them has signed.
     """
 
     driver_environment: DriverEnvironmentSettings = DriverEnvironmentSettings()
+    env: EnvironmentSettings = EnvironmentSettings()
     secrets: SecretSettings = SecretSettings()
     checkpoints: Rules = ("*",)
     deletable: Rules = ()
     endpoints: Annotated[tuple[EndpointUrl, ...], Field(strict=False, max_length=1000)] = ()
     conf: ConfSettings = ConfSettings()
     in_place_files: Literal["allow", "pinned", "forbid"] = "allow"
+    in_place_locations: Rules | None = None
     logs: LogPolicySettings = LogPolicySettings()
+    resources: ResourcePolicySettings = ResourcePolicySettings()
     run_as: RunAsSettings = RunAsSettings()
     submit_signers: Annotated[tuple[AbsolutePath, ...], Field(strict=False, max_length=100)] = ()
 

@@ -23,83 +23,39 @@ from typing import Any, Final
 from supervisor.errors import Complaint
 from supervisor.model.secret import SecretRef, SecretSource, reference_in_conf, secret_reference
 from supervisor.settings.file import Settings, StoreSettings
-from supervisor.settings.policy import JOB, ConfSettings, LogPolicySettings, PolicySettings, SecretSettings
+from supervisor.settings.policy import (
+    JOB,
+    ConfSettings,
+    EnvironmentSettings,
+    LogPolicySettings,
+    PolicySettings,
+    SecretSettings,
+)
+from supervisor.spec.code_names import (
+    code_options,
+    is_code_property,
+    is_code_variable,
+    is_secret_file_property,
+    variable_of_property,
+)
 from supervisor.spec.job import JobSpec, in_place_files, named_files
 from supervisor.spec.logs import LogSettings
+from supervisor.spec.property_names import (
+    VARIABLES_WITH_OPTIONS,
+    covers,
+    names_of,
+    option_texts,
+    properties_set_by,
+    unquoted,
+)
+from supervisor.spec.resource_bounds import above_bounds
 from supervisor.spec.s3a import access_of_store, why_no_access
 from supervisor.spec.site_policy import ANYWHERE, matches_path, site_policy
 
-_DRIVER_OPTIONS: Final = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
-_EXECUTOR_OPTIONS: Final = ("spark.executor.extraJavaOptions", "spark.executor.defaultJavaOptions")
-_TWINS: Final = (
-    _DRIVER_OPTIONS,
-    _EXECUTOR_OPTIONS,
-    ("spark.plugins", "spark.plugins.defaultList"),
-    ("spark.jars", "spark.yarn.dist.jars"),
-    ("spark.files", "spark.yarn.dist.files"),
-    ("spark.archives", "spark.yarn.dist.archives"),
-    ("spark.submit.pyFiles", "spark.yarn.dist.pyFiles"),
-)
-"""The properties of one line do the same: a rule about one of them is about all."""
-
-_BY_KEY: Final = {"jars": "spark.jars", "packages": "spark.jars.packages", "py_files": "spark.submit.pyFiles"}
-_BY_VARIABLE: Final[Mapping[str, tuple[str, ...]]] = {
-    "SPARK_SUBMIT_OPTS": _DRIVER_OPTIONS,
-    "SPARK_LAUNCHER_OPTS": _DRIVER_OPTIONS,
-    "SPARK_JAVA_OPTS": _DRIVER_OPTIONS,
-    "JAVA_TOOL_OPTIONS": _DRIVER_OPTIONS,
-    "JDK_JAVA_OPTIONS": _DRIVER_OPTIONS,
-    "_JAVA_OPTIONS": _DRIVER_OPTIONS,
-    "SPARK_EXECUTOR_OPTS": _EXECUTOR_OPTIONS,
-    "SPARK_CLASSPATH": ("spark.driver.extraClassPath", "spark.executor.extraClassPath"),
-    "SPARK_DIST_CLASSPATH": ("spark.driver.extraClassPath", "spark.executor.extraClassPath"),
-    "SPARK_SUBMIT_CLASSPATH": ("spark.driver.extraClassPath",),
-    "LD_LIBRARY_PATH": ("spark.driver.extraLibraryPath",),
-    "PYSPARK_PYTHON": ("spark.pyspark.python",),
-    "PYSPARK_DRIVER_PYTHON": ("spark.pyspark.driver.python",),
-    "SPARK_DRIVER_MEMORY": ("spark.driver.memory",),
-    "SPARK_EXECUTOR_MEMORY": ("spark.executor.memory",),
-    "SPARK_EXECUTOR_CORES": ("spark.executor.cores",),
-    "SPARK_LOCAL_DIRS": ("spark.local.dir",),
-    "SPARK_LOCAL_IP": ("spark.driver.bindAddress",),
-    "SPARK_PUBLIC_DNS": ("spark.driver.host",),
-}
-_BELOW_BY_VARIABLE: Final = {
-    "SPARK_CONF_DIR": "spark.",
-    "BASH_ENV": "spark.",
-    "PATH": "spark.",
-    "LD_PRELOAD": "spark.",
-    "HADOOP_CONF_DIR": "spark.hadoop.",
-    "YARN_CONF_DIR": "spark.hadoop.",
-}
-"""These set any property that begins so: by a file of configuration, by what spark-submit (a script of bash) reads or calls
-before Java, or within that."""
-
-_CODE: Final = (
-    "spark.jars",
-    "spark.jars.packages",
-    "spark.jars.repositories",
-    "spark.jars.ivySettings",
-    "spark.submit.pyFiles",
-    "spark.files",
-    "spark.archives",
-    "spark.driver.extraClassPath",
-    "spark.executor.extraClassPath",
-    "spark.driver.extraLibraryPath",
-    "spark.executor.extraLibraryPath",
-    "spark.pyspark.python",
-    "spark.pyspark.driver.python",
-    "spark.yarn.jars",
-    "spark.yarn.archive",
-    "spark.sql.hive.metastore.jars",
-    "spark.sql.hive.metastore.jars.path",
-)
-_CODE_VARIABLES: Final = ("PYTHONPATH", "CLASSPATH", "PATH", "BASH_ENV", "LD_PRELOAD", "SPARK_CONF_DIR")
-"""These properties and variables name code as ``application`` does, and nothing pins it."""
-
-_OPTION: Final = re.compile(r"-D(spark\.[^\s=]*)")
+_JUDGE: Final = "2"
+"""Which names of code are known. It is part of ``policy_sha256`` where code must be pinned, so that a version which knows
+more of them does not speak for hosts of the version before."""
 _OPTIONS_FILE: Final = re.compile(r"(?:^|\s)@|VMOptionsFile|-XX:Flags")
-_BUCKET: Final = "spark.hadoop.fs.s3a.bucket."
 
 
 def complaints(
@@ -113,8 +69,10 @@ def complaints(
         *_of_logs(spec.logs, policy.logs),
         *_of_secrets(spec, policy.secrets),
         *_of_conf(spec, policy.conf),
-        *_of_files(spec, policy.in_place_files),
+        *_of_files(spec, policy, store),
+        *above_bounds(spec, policy.resources.max),
         *_of_interpreter(spec.python.interpreter, pythons),
+        *_of_variables(spec.env, policy.env),
     ]
     return tuple(found)
 
@@ -148,7 +106,8 @@ def policy_sha256(
     rules of ``spark.pythons``, and with the names of ``clusters`` that specs may give. What has its default does not
     count, so that two versions of the software agree on the same file."""
     said = policy.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    more = {"signers": signers, "pythons": sorted(pythons), "clusters": sorted(clusters)}
+    judge = "" if policy.in_place_files == "allow" else _JUDGE
+    more = {"signers": signers, "pythons": sorted(pythons), "clusters": sorted(clusters), "judge": judge}
     body = {
         "policy": _sorted(said),
         "store": store.endpoint_url,
@@ -219,6 +178,8 @@ def _of_secrets(spec: JobSpec, rules: SecretSettings) -> Iterator[Complaint]:
         yield from _of_reference(f"env {name}", secret_reference(value), rules, spec.name)
     for name, value in spec.conf.items():
         yield from _of_reference(f"conf {name}", reference_in_conf(value, spec.env), rules, spec.name)
+        if is_secret_file_property(name):
+            yield from _of_secret_file(f"conf {name}", value, rules, spec.name)
 
 
 def _of_reference(
@@ -227,6 +188,14 @@ def _of_reference(
     why = None if reference is None else why_not_this_secret(reference, rules, job)
     if why is not None:
         yield Complaint(f"{key}: {why}", "name one that is allowed, or have the operator allow it")
+
+
+def _of_secret_file(key: str, value: str, rules: SecretSettings, job: str) -> Iterator[Complaint]:
+    """Yields what is against a property whose value names a file with secrets: a path, or URLs like ``jceks://file/path``."""
+    for named in value.split(","):
+        why = why_not_this_file("/" + named.partition("://file/")[2] if "://" in named else named, rules, job)
+        if why is not None:
+            yield Complaint(f"{key}: file {why}", "name one that is allowed, or have the operator allow it")
 
 
 def why_not_this_secret(reference: SecretRef, rules: SecretSettings, job: str) -> str | None:
@@ -258,7 +227,7 @@ def _listed(rules: tuple[str, ...]) -> str:
 
 def _of_conf(spec: JobSpec, rules: ConfSettings) -> Iterator[Complaint]:
     said: set[str] = set()
-    for key, name in _set_by(spec):
+    for key, name in properties_set_by(spec):
         complaint = _of_property(key, name, rules) if key not in said else None
         if complaint is not None:
             said.add(key)
@@ -266,38 +235,14 @@ def _of_conf(spec: JobSpec, rules: ConfSettings) -> Iterator[Complaint]:
     yield from _of_hidden_options(spec, rules)
 
 
-def _set_by(spec: JobSpec) -> Iterator[tuple[str, str]]:
-    """Yields each property that the job sets, after the key of the spec that does it. A property that ends in a dot
-    stands for all below it."""
-    for name in spec.conf:
-        yield f"conf {name}", name
-    for key, name in _BY_KEY.items():
-        if getattr(spec, key):
-            yield key, name
-    if spec.python.is_given:
-        key = "python.interpreter" if spec.python.archive is None else "python.archive"
-        of_archive = () if spec.python.archive is None else ("spark.archives",)
-        yield from ((key, name) for name in (*_BY_VARIABLE["PYSPARK_PYTHON"], *of_archive))
-    if spec.restart.memory_step is not None:
-        yield "restart.memory_step", "spark.driver.memory"
-    for variable in spec.env:
-        for name in _BY_VARIABLE.get(variable, ()):
-            yield f"env {variable}", name
-        if variable in _BELOW_BY_VARIABLE:
-            yield f"env {variable}", _BELOW_BY_VARIABLE[variable]
-    for key, text in _option_texts(spec):
-        for found in _OPTION.finditer(_unquoted(text)):
-            yield key, found[1]
-
-
 def _of_property(key: str, name: str, rules: ConfSettings) -> Complaint | None:
-    rule = next((rule for rule in rules.forbidden if _covers(rule, name)), None)
+    rule = next((rule for rule in rules.forbidden if covers(rule, name)), None)
     if rule is not None:
         what = "it" if key == f"conf {name}" else f"{name}, which this sets,"
         return Complaint(f"{key}: {what} is forbidden by policy.conf.forbidden ({rule})", f"remove {key}")
     if key == f"conf {name}" and name in rules.forced:
         return None  # the operator's value takes its place
-    forced = next((each for each in rules.forced if _covers(each, name)), None)
+    forced = next((each for each in rules.forced if covers(each, name)), None)
     if forced is None:
         return None
     return Complaint(f"{key}: {forced} is set by policy.conf.forced, and this sets it, too", f"remove {key}")
@@ -307,8 +252,8 @@ def _of_hidden_options(spec: JobSpec, rules: ConfSettings) -> Iterator[Complaint
     """Yields Java options that stand in a file or a secret, where nothing judges them."""
     if not rules.forbidden and not rules.forced:
         return
-    for key, text in _option_texts(spec):
-        if _OPTIONS_FILE.search(_unquoted(text)) or "${" in text:
+    for key, text in option_texts(spec):
+        if _OPTIONS_FILE.search(unquoted(text)) or "${" in text:
             rule = "policy.conf.forbidden" if rules.forbidden else "policy.conf.forced"
             yield Complaint(
                 f"{key}: it has Java options that stand elsewhere, and could set what {rule} is about",
@@ -316,54 +261,75 @@ def _of_hidden_options(spec: JobSpec, rules: ConfSettings) -> Iterator[Complaint
             )
 
 
-def _option_texts(spec: JobSpec) -> Iterator[tuple[str, str]]:
-    for name, value in spec.conf.items():
-        if name.endswith("JavaOptions"):
-            yield f"conf {name}", value
-    for name, value in spec.env.items():
-        if any(each in _BY_VARIABLE.get(name, ()) for each in (*_DRIVER_OPTIONS, *_EXECUTOR_OPTIONS)):
-            yield f"env {name}", value
+# -- variables ----------------------------------------------------------------------------------------------------
 
 
-def _unquoted(text: str) -> str:
-    """Returns Java options without what a shell or Spark takes away before the JVM reads them."""
-    return re.sub(r"[\"'\\]", "", text)
+def _of_variables(env: Mapping[str, str], rules: EnvironmentSettings) -> Iterator[Complaint]:
+    for name in env:
+        if not any(fnmatchcase(name, rule) for rule in rules.allowed):
+            why = f"the variable is none that policy.env.allowed allows ({_listed(rules.allowed)})"
+            yield Complaint(f"env {name}: {why}", "remove it, or have the operator allow it")
 
 
-def _covers(rule: str, name: str) -> bool:
-    """Says whether ``rule`` is about the property ``name``, by any of its names, in any case of letters."""
-    rule = rule.lower()
-    if name.endswith("."):
-        plain = re.split(r"[*?]", rule, maxsplit=1)[0]
-        return plain.startswith(name) or name.startswith(plain)
-    return any(fnmatchcase(each.lower(), rule) for each in _names(name))
+# -- files in place, and code that stands nowhere -----------------------------------------------------------------
 
 
-def _names(name: str) -> Iterable[str]:
-    """Yields the names under which a property counts."""
-    yield name
-    yield from (twin for twins in _TWINS if name in twins for twin in twins)
-    if name.lower().startswith(_BUCKET):
-        parts = name[len(_BUCKET) :].split(".")  # the name of a bucket may have dots
-        yield from (f"spark.hadoop.fs.s3a.{'.'.join(parts[n:])}" for n in range(1, len(parts)))
-
-
-# -- files in place -----------------------------------------------------------------------------------------------
-
-
-def _of_files(spec: JobSpec, rule: str) -> Iterator[Complaint]:
-    if rule == "allow":
-        return
-    said = f"policy.in_place_files is {rule}"
+def _of_files(spec: JobSpec, policy: PolicySettings, store: StoreSettings) -> Iterator[Complaint]:
+    rule, said = policy.in_place_files, f"policy.in_place_files is {policy.in_place_files}"
     for key, named in in_place_files(spec):
         if rule == "forbid":
             yield Complaint(f"{key}: {said}, and {named[:200]} is not in the store", "give a local file")
-        elif named not in spec.sha256:
+        elif rule == "pinned" and named not in spec.sha256:
             yield Complaint(f"{key}: {said}, and {named[:200]} has no entry in sha256", "add its SHA-256")
-    unpinned = [f"conf {name}" for name in spec.conf if any(each in _CODE for each in _names(name))]
-    unpinned += ["packages"] if spec.packages else []
-    for name in spec.env:
-        if name in _CODE_VARIABLES or any(each in _CODE for each in _BY_VARIABLE.get(name, ())):
-            unpinned.append(f"env {name}")
-    for key in unpinned:
+        else:
+            why = why_not_in_place(named, spec.checkpoint, policy, store)
+            if why is not None:
+                yield Complaint(f"{key}: {why}", "give a local file, or have the operator allow it")
+    if rule == "allow":
+        return
+    for key in _unpinned(spec, policy.env.allowed):
         yield Complaint(f"{key}: {said}, and this names code that no SHA-256 pins", "use jars or py_files")
+
+
+def why_not_in_place(
+    named: str, checkpoint: str | None, policy: PolicySettings, store: StoreSettings
+) -> str | None:
+    """Returns why the supervisor must not read ``named`` for a job, or None. Without ``policy.in_place_locations`` that is,
+    if files must be pinned, an object outside of the store and of what the job's checkpoint is in: with its own
+    credentials the supervisor would give one team what is another's. A file of the host is judged where it is opened."""
+    rules = policy.in_place_locations
+    if rules is None:
+        if policy.in_place_files == "allow" or not _is_remote(named):
+            return None
+        own = (store.url, *(() if checkpoint is None else (checkpoint,)))
+        rules = tuple(f"{each.rstrip('/')}/*" for each in own)
+    place = named.removeprefix("local:")
+    if any(matches_path(place, each) for each in rules):
+        return None
+    return f"{named[:200]} is outside of policy.in_place_locations ({_listed(rules)})"
+
+
+def _is_remote(named: str) -> bool:
+    return "://" in named and not named.startswith("file:")
+
+
+def _unpinned(spec: JobSpec, allowed: Sequence[str]) -> Iterator[str]:
+    """Yields the keys of the spec that name code which no SHA-256 pins. A variable that the operator allows by a rule of
+    its own is none."""
+    if spec.packages:
+        yield "packages"
+    named = tuple(rule for rule in allowed if rule != ANYWHERE)
+    for name in spec.conf:
+        variable = variable_of_property(name)
+        if any(map(is_code_property, names_of(name))) or (variable is not None and _is_code(variable, named)):
+            yield f"conf {name}"
+    for name in spec.env:
+        if name not in VARIABLES_WITH_OPTIONS and _is_code(name, named):
+            yield f"env {name}"
+    for key, text in option_texts(spec):
+        if next(code_options(unquoted(text)), None) is not None:
+            yield key
+
+
+def _is_code(variable: str, named: Sequence[str]) -> bool:
+    return is_code_variable(variable) and not any(fnmatchcase(variable, rule) for rule in named)

