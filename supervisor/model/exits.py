@@ -19,7 +19,7 @@ from supervisor.model import out_of_memory
 from supervisor.model.driver_memory import MIB
 from supervisor.model.out_of_memory import SPARK_EXIT_OOM, WORKER_DIED, Oom
 from supervisor.model.records import PERMANENT_CAUSES, REASON_MAX_BYTES, Cause, clip
-from supervisor.model.secret import covered
+from supervisor.model.secret_words import covered
 from supervisor.model.spark_session import MARK as UNSUPPORTED_SESSION
 
 SHELL_SIGNAL_BASE: Final = 128

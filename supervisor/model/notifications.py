@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from supervisor.model.records import Notification, Notifications, NotifiedEvent, clip
-from supervisor.model.secret import covered
+from supervisor.model.secret_words import covered
 
 LASTING: Final = frozenset({NotifiedEvent.QUARANTINED, NotifiedEvent.FALLING_BEHIND})
 """These events are conditions, which begin and end."""

@@ -17,21 +17,10 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from supervisor.errors import InvalidInput
+from supervisor.model.secret_words import REDACTED, covered, is_secret_name, is_secret_value
 
 _REFERENCE = re.compile(r"\$\{(env|file):(.*)\}", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SECRET = re.compile(r"(?i)secret|password|token|access[._-]?key")
-"""This is Spark's own pattern (``spark.redaction.regex``), extended by the spelling of environment variables.
-"""
-_NAMED = re.compile(
-    r"(?i)((?:secret|password|passwd|pwd|token|(?:access|api)[._-]?key)[\w.-]{0,99}[\"']?"
-    r"(?: ?= ?|: ?)[\"']?)(?!\*{9}\(redacted\))[^\s,;&\"'|()]{3,}"
-)
-"""The name is bounded, because a text that is one long name must not take time that grows with its square. What is covered
-already stays as it is."""
-_IN_URL = re.compile(r"(?<=://)([^\s/:@]*):[^\s/@]+@")
-_FILE_ENDINGS = ("_file", "_files")
-REDACTED = "*********(redacted)"
 
 
 class SecretSource(StrEnum):
@@ -83,16 +72,14 @@ def redacted(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Returns ``spec`` (as JSON has it) for display: values that look like secrets are replaced, references
     to secrets are not.
 
-    A value in ``conf`` is replaced as Spark's own pages do it (by key or value), one in ``env`` by its name,
-    and one in ``args`` if it belongs to an option with such a name.
+    A value in ``conf`` is replaced as Spark's own pages do it (by key or value), one in ``env`` by its name, and one in
+    ``args`` if it belongs to an option with such a name. In every other value the part is covered that looks like a secret.
     """
     shown = dict(spec)
     if isinstance(spec.get("conf"), Mapping):
-        shown["conf"] = {
-            k: REDACTED if _seems_secret(k, v) or _seems_secret(v, v) else v for k, v in spec["conf"].items()
-        }
+        shown["conf"] = {k: _shown(k, v, by_value=True) for k, v in spec["conf"].items()}
     if isinstance(spec.get("env"), Mapping):
-        shown["env"] = {k: REDACTED if _seems_secret(k, v) else v for k, v in spec["env"].items()}
+        shown["env"] = {k: _shown(k, v) for k, v in spec["env"].items()}
     if isinstance(spec.get("args"), Sequence) and not isinstance(spec["args"], str):
         shown["args"] = _redacted_args(spec["args"])
     return shown
@@ -112,7 +99,7 @@ def secrets_in(spec: Mapping[str, Any]) -> SpecSecrets:
     for section in ("conf", "env"):
         given = spec.get(section)
         for name, value in given.items() if isinstance(given, Mapping) else ():
-            if shown[section][name] == REDACTED:
+            if shown[section][name] != value:
                 values.append(str(value))
             match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
             if match is not None:
@@ -121,36 +108,17 @@ def secrets_in(spec: Mapping[str, Any]) -> SpecSecrets:
     if isinstance(args, Sequence) and not isinstance(args, str):
         for arg, covering in zip(args, shown["args"], strict=True):
             if arg != covering:
-                values.append(str(arg).partition("=")[2] if str(covering) != REDACTED else str(arg))
+                values.append(
+                    str(arg).partition("=")[2] if str(covering).endswith(f"={REDACTED}") else str(arg)
+                )
     return SpecSecrets(tuple(values), tuple(references))
 
 
-def is_secret_name(name: str) -> bool:
-    """Returns whether what has this name is taken for a secret, such as a variable or a key of a configuration."""
-    return bool(_SECRET.search(name))
-
-
-def is_secret_file_name(name: str) -> bool:
-    """Returns whether a key of a configuration names a file with a secret, or several."""
-    return is_secret_name(name) and name.endswith(_FILE_ENDINGS)
-
-
-def covered(text: str) -> str:
-    """Returns ``text`` of an application or of Spark without what looks like a secret, so that it can be kept
-    where everybody can read it.
-
-    It replaces what follows a name like ``password=``, and the password in a URL. This is a safeguard, no
-    promise: prose can hide anything.
-    """
-    return _IN_URL.sub(rf"\1:{REDACTED}@", _NAMED.sub(rf"\1{REDACTED}", text))
-
-
-def _seems_secret(word: object, value: object) -> bool:
-    return (
-        isinstance(word, str)
-        and bool(_SECRET.search(word))
-        and not (isinstance(value, str) and _REFERENCE.fullmatch(value))
-    )
+def _shown(name: object, value: object, by_value: bool = False) -> object:
+    if not isinstance(value, str) or _REFERENCE.fullmatch(value):
+        return REDACTED if not isinstance(value, str) and is_secret_name(str(name)) else value
+    secret = is_secret_name(str(name)) or (by_value and is_secret_value(value))
+    return REDACTED if secret else covered(value)
 
 
 def _redacted_args(args: Sequence[Any]) -> list[Any]:
@@ -158,7 +126,10 @@ def _redacted_args(args: Sequence[Any]) -> list[Any]:
     covers = False
     for arg in args:
         option, equals, value = arg.partition("=") if isinstance(arg, str) else ("", "", "")
-        named = option.startswith("-") and _seems_secret(option, value)
-        shown.append(REDACTED if covers else f"{option}={REDACTED}" if named and equals else arg)
+        named = option.startswith("-") and is_secret_name(option) and not _REFERENCE.fullmatch(value)
+        if covers or (named and equals):
+            shown.append(REDACTED if covers else f"{option}={REDACTED}")
+        else:
+            shown.append(covered(arg) if isinstance(arg, str) else arg)
         covers = named and not equals
     return shown

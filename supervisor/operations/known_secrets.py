@@ -16,7 +16,8 @@ from typing import Any, Final
 from supervisor.clients import run_dir
 from supervisor.errors import Corrupt, SupervisorError
 from supervisor.model.launch import Launch
-from supervisor.model.secret import SecretRef, SecretSource, is_secret_file_name, is_secret_name, secrets_in
+from supervisor.model.secret import SecretRef, SecretSource, secrets_in
+from supervisor.model.secret_words import is_secret_file_name, is_secret_name
 from supervisor.model.seen import Found
 from supervisor.observe.listing import OneJob
 from supervisor.operations.context import CommandContext

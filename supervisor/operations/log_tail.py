@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from supervisor.model.secret import covered
+from supervisor.model.secret_words import covered
 from supervisor.operations.log_parts import open_parts
 
 TAIL_BYTES = 64 * 1024

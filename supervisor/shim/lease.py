@@ -10,7 +10,7 @@ from __future__ import annotations
 from supervisor.model import lease_terms
 from supervisor.model.master import is_another
 from supervisor.model.records import Cause, Driver, Lease, Ownership, OwnState, StartTimes, clip
-from supervisor.model.secret import covered
+from supervisor.model.secret_words import covered
 from supervisor.model.seen import Found
 from supervisor.model.usage import AttemptUsage
 from supervisor.registry import attempt_writes

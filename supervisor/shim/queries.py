@@ -31,7 +31,7 @@ from supervisor.model.launch import Launch
 from supervisor.model.location import is_inside
 from supervisor.model.query_name import query_name
 from supervisor.model.records import Progress, QueryProgress, QueryState, clip
-from supervisor.model.secret import covered
+from supervisor.model.secret_words import covered
 from supervisor.model.silence import PROBE_AFTER, PROBE_EVERY
 from supervisor.model.usage import QueryUse
 from supervisor.records.codec import encode

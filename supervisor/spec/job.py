@@ -31,6 +31,7 @@ from supervisor.model.records import (
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.model.secret import reference_in_conf
+from supervisor.model.secret_words import is_secret_name
 from supervisor.settings.clusters import ClusterName
 from supervisor.settings.defaults import Defaults, Health, LeaseS, Resources, StopGraceS
 from supervisor.settings.labels import Labels
@@ -121,17 +122,6 @@ written.
 
 _ADDED_TO_UPDATE: Final = ("mode", "observe", "failures", "rollback")
 """So it is of these keys of ``update``."""
-
-_SECRET_WORDS: Final = (
-    "password",
-    "passwd",
-    "secret",
-    "token",
-    "access.key",
-    "access_key",
-    "api_key",
-    "credential",
-)
 
 
 class JobSpec(Section):
@@ -656,19 +646,17 @@ def secret_warnings(spec: JobSpec) -> tuple[str, ...]:
     ``show`` and every reader can see it.
     """
     suspects = [
-        f"env {name}" for name, value in spec.env.items() if _sensitive(name) and not value.startswith("${")
+        f"env {name}"
+        for name, value in spec.env.items()
+        if is_secret_name(name) and not value.startswith("${")
     ]
     suspects += [
-        f"conf {name}" for name, value in spec.conf.items() if _sensitive(name) and "${" not in value
+        f"conf {name}" for name, value in spec.conf.items() if is_secret_name(name) and "${" not in value
     ]
     return tuple(
         f"{what} looks like a secret, and everybody can read a spec; use ${{env:NAME}} or ${{file:/path}} as its value"
         for what in suspects
     )
-
-
-def _sensitive(name: str) -> bool:
-    return any(word in name.lower() for word in _SECRET_WORDS)
 
 
 def _with_defaults(body: Mapping[str, Any], defaults: Defaults) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.model.redaction import SHORTEST, Redactor
-from supervisor.model.secret import REDACTED, is_secret_name, secrets_in
+from supervisor.model.secret import secrets_in
+from supervisor.model.secret_words import REDACTED, is_secret_name
 
 
 @given(st.text(min_size=SHORTEST).filter(lambda text: len(text.strip()) >= SHORTEST), st.text(), st.text())
