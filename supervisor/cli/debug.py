@@ -20,7 +20,7 @@ from supervisor.cli.options import Chosen, command
 from supervisor.cli.output import notice, print_line
 from supervisor.errors import Unreachable
 from supervisor.operations.context import CommandContext, open_commands
-from supervisor.operations.debug_bundle import BundlePart, parts_of, redactor_for, write_bundle
+from supervisor.operations.debug_bundle import BundlePart, parts_of, secrets_for, write_bundle
 from supervisor.operations.history import find_job
 from supervisor.operations.names import known_name
 
@@ -33,15 +33,26 @@ File = Annotated[
     Path | None,
     typer.Option("--file", "-f", metavar="FILE.tar.gz", help="Write this file; it must not exist."),
 ]
+WithOutput = Annotated[
+    bool,
+    typer.Option("--with-output", help="What drivers wrote, too, though secrets in it are not known here."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be in it.")]
 
 
 @command
-def bundle(chosen: Chosen, name: OptionalName = None, file: File = None, dry_run: DryRun = False) -> int:
+def bundle(
+    chosen: Chosen,
+    name: OptionalName = None,
+    file: File = None,
+    with_output: WithOutput = False,
+    dry_run: DryRun = False,
+) -> int:
     """Pack what a ticket needs into one archive: documents, versions, configuration, logs, diagnostics.
 
     Says first what is in it. Secrets that this host knows are covered everywhere, and so is what looks like one by its name
-    (password=…); read it before you give it away, for a driver may print anything. The file can be read by you alone.
+    (password=…); read it before you give it away, for a driver may print anything. What a driver wrote is left out if it was
+    given secrets that this host can't know. The file can be read by you alone.
     Call it on the host of the job, as the user of the supervisor: output, diagnostics and threads are those of this host.
 
     \b
@@ -62,7 +73,7 @@ def bundle(chosen: Chosen, name: OptionalName = None, file: File = None, dry_run
             notice(f"{part.file:<22} {part.what}")
         if dry_run:
             return 0
-        written = write_bundle(path, parts, redactor_for(context, name))
+        written = write_bundle(path, parts, secrets_for(context, name), with_output)
     size = path.stat().st_size
     if chosen.document:
         files = [{"file": each, "bytes": count} for each, count in written]

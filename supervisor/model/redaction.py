@@ -10,15 +10,25 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
-from urllib.parse import quote, quote_plus
+from urllib.parse import SplitResult, quote, quote_plus, urlsplit
 
 from supervisor.model.secret import SecretSource
 from supervisor.model.secret_words import REDACTED, covered, is_secret_file_name, is_secret_name
 
 SHORTEST: Final = 6
 """A shorter known secret is not searched for: it would cover half of every text (true, false), and be read off that."""
+_URL: Final = "url"
 _REFERENCE_START: Final = tuple(f"${{{source.value}:" for source in SecretSource)
+
+
+def web_url(value: str) -> SplitResult | None:
+    """Returns the parts of a URL of the web, or None. Whoever has path and query of a webhook can call it."""
+    with suppress(ValueError):
+        parts = urlsplit(value)
+        return parts if parts.scheme in ("http", "https") and parts.netloc else None
+    return None
 
 
 class Redactor:
@@ -37,10 +47,15 @@ class Redactor:
 
     def document(self, value: Any, name: str = "") -> Any:
         """Returns a document (as JSON has it) without secrets: texts as ``text`` does, and whatever has a secret's name.
-        The name of a file is none."""
+        The name of a file is none. Of a web address under ``url`` its host is left."""
         if isinstance(value, Mapping):
             return {self.text(str(key)): self.document(each, str(key)) for key, each in value.items()}
         if isinstance(value, str):
+            if name == _URL and (parts := web_url(value)) is not None:
+                return self.text(
+                    f"{parts.scheme}://{parts.netloc}/"
+                    + ("" if parts.path in ("", "/") and not parts.query else REDACTED)
+                )
             is_named = is_secret_name(name) and not is_secret_file_name(name)
             return REDACTED if is_named and not value.startswith(_REFERENCE_START) else self.text(value)
         if isinstance(value, Sequence):

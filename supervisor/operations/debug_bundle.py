@@ -30,7 +30,7 @@ from supervisor.operations.cluster_status import status_of
 from supervisor.operations.context import CommandContext
 from supervisor.operations.explain_document import all_explained, one_explained
 from supervisor.operations.history import find_job, history_document, stories_of
-from supervisor.operations.known_secrets import known_secrets
+from supervisor.operations.known_secrets import KnownSecrets, known_secrets
 from supervisor.operations.listing import JobLister
 from supervisor.operations.log_parts import open_parts, read_regular
 from supervisor.operations.logs import find_output
@@ -54,11 +54,12 @@ Read = Callable[[], Any]
 @dataclass(frozen=True)
 class BundlePart:
     """Is one file of the archive. ``read`` returns a text, or a document that is written as JSON. It may raise
-    SupervisorError and OSError."""
+    SupervisorError and OSError. ``by_driver``: it has what a driver wrote, or what is in its memory."""
 
     file: str
     what: str
     read: Read
+    by_driver: bool = False
 
 
 def parts_of(context: CommandContext, name: str | None) -> list[BundlePart]:
@@ -112,24 +113,30 @@ def _of_job(context: CommandContext, name: str) -> list[BundlePart]:
             f"revisions {name}",
             lambda: [row.document() for row in revisions_of(context, name)],
         ),
-        BundlePart("job/stacks.txt", f"stacks {name}", stacks),
+        BundlePart("job/stacks.txt", f"stacks {name}", stacks, by_driver=True),
         BundlePart(
-            "job/output.log", "how the output of its latest driver here ends", lambda: _output(context, name)
+            "job/output.log",
+            "how the output of its latest driver here ends",
+            lambda: _output(context, name),
+            by_driver=True,
         ),
         BundlePart("job/shim.log", "how the log of its shim ends", lambda: _shim_log(context, name)),
         BundlePart(
-            "job/diagnostics.txt", "the newest diagnostics of it here", lambda: _diagnostics(context, name)
+            "job/diagnostics.txt",
+            "the newest diagnostics of it here",
+            lambda: _diagnostics(context, name),
+            by_driver=True,
         ),
     ]
 
 
-def redactor_for(context: CommandContext, name: str | None) -> Redactor:
-    """Returns what covers the secrets that this host knows. While ZooKeeper does not answer these are none of specs, whose
-    documents are not in the bundle then either."""
+def secrets_for(context: CommandContext, name: str | None) -> KnownSecrets:
+    """Returns the secrets that this host knows. While ZooKeeper does not answer these are none of specs, whose documents
+    are not in the bundle then either."""
     jobs: list[OneJob] = []
     with suppress(SupervisorError):
         jobs = [find_job(context, name)] if name is not None else list(_every_job(context))
-    return Redactor(known_secrets(context, jobs))
+    return known_secrets(context, jobs)
 
 
 def _every_job(context: CommandContext) -> Iterator[OneJob]:
@@ -143,9 +150,14 @@ def _every_job(context: CommandContext) -> Iterator[OneJob]:
 # -- the archive --------------------------------------------------------------------------------------------------
 
 
-def write_bundle(path: Path, parts: Iterable[BundlePart], redactor: Redactor) -> list[tuple[str, int]]:
+def write_bundle(
+    path: Path, parts: Iterable[BundlePart], known: KnownSecrets, with_output: bool = False
+) -> list[tuple[str, int]]:
     """Writes the archive, which only this user may read, and returns the names and sizes of its files. It must not exist.
-    Raises Conflict, InvalidInput."""
+    What drivers wrote is left out if they were given secrets that are not known here, unless ``with_output``. Raises
+    Conflict, InvalidInput."""
+    redactor = Redactor(known.values)
+    left_out = "" if with_output else _left_out(known.unknown)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except FileExistsError:
@@ -157,18 +169,31 @@ def write_bundle(path: Path, parts: Iterable[BundlePart], redactor: Redactor) ->
     try:
         os.fchmod(descriptor, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            return _written(file, parts, redactor)
+            return _written(file, parts, redactor, left_out)
     except BaseException:
         with suppress(OSError):
             path.unlink()
         raise
 
 
-def _written(file: IO[bytes], parts: Iterable[BundlePart], redactor: Redactor) -> list[tuple[str, int]]:
+def _left_out(unknown: tuple[str, ...]) -> str:
+    if not unknown:
+        return ""
+    named = ", ".join(unknown[:5]) + (f" and {len(unknown) - 5} more" if len(unknown) > 5 else "")
+    return (
+        f"left out: a driver was given {named}, and what that is, is not known here, so it can't be covered.\n"
+        "Set it in the environment of this command, call it where the driver runs, or use --with-output.\n"
+    )
+
+
+def _written(
+    file: IO[bytes], parts: Iterable[BundlePart], redactor: Redactor, left_out: str
+) -> list[tuple[str, int]]:
     written, contents = [], [f"made at {wall_iso()} by spark-supervisor {__version__}", ""]
     with tarfile.open(fileobj=file, mode="w:gz") as archive:
         for part in parts:
-            text = bounded(_text_of(part, redactor))
+            withheld = left_out if part.by_driver else ""
+            text = bounded(withheld or _text_of(part, redactor))
             _add(archive, part.file, text)
             written.append((part.file, len(text)))
             contents.append(f"{part.file:<24} {len(text):>9} bytes  {redactor.text(part.what)}")

@@ -2,6 +2,7 @@
 configuration, of the environment, and of the drivers that run here.
 
 A secret that can't be read by this user is in nothing that this user can read either, but for what a driver has printed.
+That is why references that nobody here can resolve are told: ``debug_bundle`` leaves out what a driver wrote.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from supervisor.clients import run_dir
 from supervisor.errors import Corrupt, SupervisorError
 from supervisor.model.launch import Launch
+from supervisor.model.redaction import web_url
 from supervisor.model.secret import SecretRef, SecretSource, secrets_in
 from supervisor.model.secret_words import is_secret_file_name, is_secret_name
 from supervisor.model.seen import Found
@@ -26,13 +28,24 @@ from supervisor.records.codec import decode
 _FILE_MAX_BYTES: Final = 64 * 1024
 
 
-def known_secrets(context: CommandContext, jobs: Iterable[OneJob]) -> frozenset[str]:
-    """Returns the secrets of the configuration, of this process and of ``jobs``. What can't be read is left out."""
+class KnownSecrets(NamedTuple):
+    """The secrets that this host can know (``values``), and the references of jobs that it can't resolve (``unknown``), as
+    in ``env:NAME``: what a driver was given there stands in nothing that could be covered."""
+
+    values: frozenset[str]
+    unknown: tuple[str, ...]
+
+
+def known_secrets(context: CommandContext, jobs: Iterable[OneJob]) -> KnownSecrets:
+    """Returns the secrets of the configuration, of this process and of ``jobs``."""
     found = set(_of_environment(os.environ))
     found.update(_of_settings(context))
+    unknown: set[str] = set()
     for job in jobs:
-        found.update(_of_job(context, job))
-    return frozenset(each for each in found if each)
+        values, references = _of_job(context, job)
+        found |= values
+        unknown |= references
+    return KnownSecrets(frozenset(each for each in found if each), tuple(sorted(unknown)))
 
 
 def _of_environment(environment: Mapping[str, str]) -> Iterator[str]:
@@ -56,35 +69,44 @@ def _named_in(document: Any, name: str = "") -> Iterator[str]:
         yield from _of_file(document)
     elif isinstance(document, str) and is_secret_name(name):
         yield document
+    elif isinstance(document, str) and name == "url" and (parts := web_url(document)) is not None:
+        yield from (parts.path.strip("/"), parts.query)  # who has them can call a webhook
 
 
-def _of_job(context: CommandContext, job: OneJob) -> Iterator[str]:
+def _of_job(context: CommandContext, job: OneJob) -> tuple[set[str], set[str]]:
+    """Returns the secrets of a job, and the references that neither its launch nor this host resolves."""
     result = job.result.record if isinstance(job.result, Found) else None
     ref = job.ref.spec if job.ref is not None else result.spec if result is not None else None
     spec: Any = None
     with suppress(SupervisorError, ValueError):
         spec = json.loads(context.blobs().read_spec(ref)) if ref is not None else None
-    named = frozenset[str]()
-    if isinstance(spec, dict):
-        secrets = secrets_in(spec)
-        yield from secrets.values
-        for _, reference in secrets.references:
-            yield from _resolved(reference)
-        named = frozenset(name for name, _ in secrets.references)
-    yield from _of_launch(context, job, named)
+    given = _given_at_launch(context, job)
+    if not isinstance(spec, dict):
+        return {value for name, value in given.items() if is_secret_name(name)}, set()
+    secrets, found, unknown = secrets_in(spec), set[str](), set[str]()
+    named = {name for name, _ in secrets.references}
+    found.update(
+        secrets.values, (value for name, value in given.items() if is_secret_name(name) or name in named)
+    )
+    for name, reference in secrets.references:
+        resolved = [each for each in _resolved(reference) if each]
+        found.update(resolved)
+        if not resolved and name not in given:
+            unknown.add(f"{reference.source.value}:{reference.where}")
+    return found, unknown
 
 
-def _of_launch(context: CommandContext, job: OneJob, named: frozenset[str]) -> Iterator[str]:
-    """Yields the secrets that the running driver was given, if it runs here and this user may know them."""
+def _given_at_launch(context: CommandContext, job: OneJob) -> dict[str, str]:
+    """Returns what the running driver was given by name, if it runs here and this user may know it."""
     if job.own is None or not job.own.attempt:
-        return
+        return {}
     attempts = context.settings.supervisor.runtime_dir / "attempts"
     path = str(attempts / f"{job.uid}.{job.own.attempt}" / run_dir.LAUNCH)
     with suppress(OSError, Corrupt):
         data = run_dir.read_file(path, run_dir.LAUNCH_MAX_BYTES)
         launch = None if data is None else decode(Launch, data, path)
-        given = {} if launch is None else {**launch.env, **launch.hadoop_conf, **launch.spark_conf}
-        yield from (value for name, value in given.items() if is_secret_name(name) or name in named)
+        return {} if launch is None else {**launch.env, **launch.hadoop_conf, **launch.spark_conf}
+    return {}
 
 
 def _resolved(reference: SecretRef) -> Iterator[str]:

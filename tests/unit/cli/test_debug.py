@@ -11,9 +11,9 @@ import pytest
 
 from supervisor.errors import SupervisorError
 from supervisor.model.records import OwnState
-from supervisor.model.redaction import Redactor
 from supervisor.operations import debug_bundle
 from supervisor.operations.debug_bundle import PART_MAX_BYTES, BundlePart, write_bundle
+from supervisor.operations.known_secrets import KnownSecrets
 from tests.fakes.running_driver import running_driver_of
 from tests.unit.cli.conftest import Terminal
 
@@ -37,6 +37,7 @@ SECRETS = {
     "the password of ZooKeeper": "zookeeper-password-hush",
     "a property of the configuration": "configured-conf-hush",
     "what only the driver was given": "launch-only-hush",
+    "the path of a webhook": "webhook-path-hush",
     "a URL": "url-hush-hush",
     "a private key": "MIIprivate-key-hush",
 }
@@ -65,7 +66,7 @@ def planted(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> str:
         )
         + f"defaults: {{conf: {{spark.hadoop.fs.s3a.secret.key: {SECRETS['a property of the configuration']}}}}}\n"
         + f"api: {{token_files: [{home}/token], operator_token_files: [{home}/operator], tls: {{cert: {home}/c, key: {home}/k}}}}\n"
-        + f"notify: [{{url: https://hooks.example.org/x, secret_file: {home}/notify, 'on': [failed]}}]\n"
+        + f"notify: [{{url: https://hooks.example.org/{SECRETS['the path of a webhook']}, secret_file: {home}/notify, 'on': [failed]}}]\n"
         + f"clusters: {{k: {{master: 'k8s://https://127.0.0.1:1', namespace: n, image: i, token_file: {home}/cluster}}}}\n"
     )
     terminal.bench.run("a")
@@ -145,6 +146,21 @@ def test_what_is_in_it_is_said_first_and_only_its_owner_may_read_it(terminal: Te
     assert all(isinstance(json.loads(texts[file]), dict | list) for file in texts if file.endswith(".json"))
 
 
+def test_what_a_driver_wrote_is_left_out_if_it_was_given_what_nobody_here_knows(
+    terminal: Terminal, planted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver that is over has no launch file any more, and an operator's shell none of the supervisor's variables."""
+    monkeypatch.delenv("PLANTED")
+    path = terminal.home / "bundle.tar.gz"
+    assert terminal.run("debug", "bundle", "a", "-f", str(path)).code == 0
+    texts = unpacked(path)
+    for file in ("job/output.log", "job/diagnostics.txt", "job/stacks.txt"):
+        assert texts[file].startswith("left out: a driver was given env:PLANTED"), texts[file]
+        assert "--with-output" in texts[file]
+    ran = terminal.run("debug", "bundle", "a", "-f", str(terminal.home / "whole.tar.gz"), "--with-output")
+    assert ran.code == 0 and "visible words of" in unpacked(terminal.home / "whole.tar.gz")["job/output.log"]
+
+
 def test_a_file_that_is_there_is_not_written_over(terminal: Terminal, planted: str, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("mine")
@@ -189,7 +205,7 @@ def test_a_part_that_fails_costs_no_other_and_each_is_bounded(tmp_path: Path) ->
         BundlePart("b.txt", "b", broken),
         BundlePart("c.txt", "c", lambda: "x" * (PART_MAX_BYTES + 10) + "the end"),
     ]
-    written = write_bundle(tmp_path / "b", parts, Redactor(["hush-known-hush"]))
+    written = write_bundle(tmp_path / "b", parts, KnownSecrets(frozenset({"hush-known-hush"}), ()))
     texts = unpacked(tmp_path / "b")
     assert [file for file, _ in written] == ["a.txt", "b.txt", "c.txt"]
     assert (
@@ -208,5 +224,5 @@ def test_an_archive_that_can_not_be_finished_is_not_left(
 
     monkeypatch.setattr(debug_bundle, "_add", full)
     with pytest.raises(OSError, match="No space"):
-        write_bundle(tmp_path / "b", [BundlePart("a", "a", lambda: "a")], Redactor(()))
+        write_bundle(tmp_path / "b", [BundlePart("a", "a", lambda: "a")], KnownSecrets(frozenset(), ()))
     assert not (tmp_path / "b").exists()

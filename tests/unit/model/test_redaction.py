@@ -67,6 +67,19 @@ def test_a_document_is_covered_by_names_and_by_values() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://hooks.example:8443/services/T0/B0/hush", f"https://hooks.example:8443/{REDACTED}"),
+        ("https://alerts.example/?hush=1", f"https://alerts.example/{REDACTED}"),
+        ("https://alerts.example/", "https://alerts.example/"),
+        ("s3://bucket/prefix", "s3://bucket/prefix"),
+    ],
+)
+def test_of_a_web_address_its_host_is_left(url: str, shown: str) -> None:
+    assert Redactor(()).document({"notify": [{"url": url}]}) == {"notify": [{"url": shown}]}
+
+
 def test_the_secrets_of_a_spec_are_those_that_show_covers() -> None:
     spec = {
         "conf": {"spark.a.password": "p1", "spark.b": "plain", "spark.c.secret": "${file:/etc/c}"},
