@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from supervisor.clients.store.base import Store
@@ -37,6 +38,8 @@ PUBLISH_TRIES: Final = 3
 READ_AT_ONCE: Final = 64
 READERS: Final = 16
 LINES_READ_MAX: Final = 10_000
+ENTRIES_MAX: Final = 10 * PER_FOLDER
+"""So many objects of a folder are looked at, of which only ``PER_FOLDER`` can be lines."""
 TOO_LARGE: Final = b"larger than any line"
 NOTHING: Final = AuditEnd(number=0, sha256="")
 
@@ -112,15 +115,28 @@ def require_own(store: Store, layout: Layout) -> None:
 
 
 def find_end(store: Store, known: AuditEnd) -> AuditEnd:
-    """Returns the newest line. It looks at a few numbers beyond ``known``, and lists nothing."""
-    last, step = known, 1
-    while (line := _found(store, last.number + step)) is not None:
-        last, step = line, step * 2
-    while step > 1:  # last is there, and last + step is not
-        step //= 2
-        line = _found(store, last.number + step)
-        last = last if line is None else line
-    return last
+    """Returns the newest line: the last of those that follow ``known`` without a gap, a request for each folder. What lies
+    beyond a gap is no line: whoever may create objects could put one far ahead, and hide all lines before it."""
+    number = known.number
+    while True:
+        reached = _last_without_gap(store, number)
+        ends_folder = _folder(reached + 1) != _folder(reached)
+        if reached == number or not ends_folder:
+            break
+        number = reached
+    found = _found(store, reached) if reached != known.number else known
+    return known if found is None else found
+
+
+def _last_without_gap(store: Store, number: int) -> int:
+    """Returns the last number that follows ``number`` without a gap in the folder of the next one."""
+    entries = store.entries(_folder(number + 1), line_key(number))
+    for entry in islice(entries, ENTRIES_MAX):
+        if entry.key == line_key(number + 1):
+            number += 1
+        elif entry.key > line_key(number + 1):
+            break
+    return number
 
 
 def _found(store: Store, number: int) -> AuditEnd | None:

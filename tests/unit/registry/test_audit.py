@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from supervisor.clients.store.base import Store
+from supervisor.clients.store.base import Store, StoreEntry
 from supervisor.clients.store.open import open_store
 from supervisor.errors import Conflict, NotFound, Unreachable
 from supervisor.model.records import AuditEnd, AuditLine
@@ -109,17 +110,39 @@ def test_another_command_goes_on_at_the_end(site: Site) -> None:
     assert site.read().flaws == ()
 
 
-def test_an_end_that_zookeeper_does_not_know_is_found_by_a_few_reads(site: Site) -> None:
+def test_an_end_that_zookeeper_does_not_know_is_found_by_a_request_for_each_folder(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "PER_FOLDER", 5)
     site.filled(12)
-    reads: list[str] = []
+    listed: list[str] = []
+    entries = site.store.entries
 
-    class Counted:
-        def read(self, key: str, max_bytes: int) -> bytes:
-            reads.append(key)
-            return site.store.read(key, max_bytes)
+    def counted(prefix: str, after: str = "") -> Iterator[StoreEntry]:
+        listed.append(prefix)
+        return entries(prefix, after)
 
-    assert find_end(Counted(), audit.NOTHING).number == 12  # type: ignore[arg-type]
-    assert len(reads) < 12
+    monkeypatch.setattr(site.store, "entries", counted)
+    assert find_end(site.store, audit.NOTHING).number == 12
+    assert len(listed) == len(set(listed)) == 3
+
+
+def test_objects_far_ahead_hide_no_line(site: Site) -> None:
+    """Who may submit may create objects below audit/. Forty of them were taken for the end, and hid all before them."""
+    site.filled(20)
+    ahead = [20 + 2**step for step in range(1, 40)]
+    for number in ahead:
+        site.store.create(line_key(number), b"{}")
+    site.store.create(f"{line_key(20)}.other", b"{}")
+    assert site.append(site.log(), what="cancel") == 21
+    found = site.read()
+    assert [line.number for line in found.lines] == [*range(1, 22)]
+    assert any("line 23 is missing" in flaw for flaw in found.flaws)
+    assert [site.append(site.log()) for _ in range(3)] == [23, 25, 26]  # 22 and 24 are there
+    assert [flaw.partition(" can't")[0] for flaw in site.read().flaws if "can't be read" in flaw] == [
+        "line 24",
+        "line 22",
+    ]
 
 
 def test_only_the_wanted_lines_are_read_back_from_the_end(site: Site) -> None:
