@@ -6,7 +6,9 @@ The address is ``supervisor.http``. ``users_file`` has the form of Prometheus' w
 
 from __future__ import annotations
 
-from pydantic import model_validator
+from typing import Annotated
+
+from pydantic import Field, model_validator
 
 from supervisor.settings.addresses import AbsolutePath
 from supervisor.settings.sections import Section
@@ -34,7 +36,15 @@ class HttpTlsSettings(Section):
 
 
 class HttpSettings(Section):
-    """Says who is answered. Without ``tls.client_ca`` and ``users_file`` everybody is."""
+    """Says who is answered. Without ``tls.client_ca`` and ``users_file`` everybody is. ``hosts`` are the names under which
+    it may be asked (``daemon.process.host_names``)."""
 
     tls: HttpTlsSettings = HttpTlsSettings()
     users_file: AbsolutePath | None = None
+    hosts: (
+        Annotated[
+            tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9*?]([A-Za-z0-9.*?-]{0,251})$")], ...],
+            Field(strict=False, max_length=100),
+        ]
+        | None
+    ) = None

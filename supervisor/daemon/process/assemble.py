@@ -554,7 +554,7 @@ class Assembly:
             self._live, self._ready, self._metrics.exposition, self._status, lambda: self._leadership()
         )
         access = HttpAccess(self._settings.http, boottime_s)
-        return HttpServer(host.strip("[]"), int(port), answers, access)
+        return HttpServer(host.strip("[]"), int(port), answers, access, self._settings.http.hosts)
 
     def _api_server(self) -> ApiHttpServer | None:
         settings = self._settings

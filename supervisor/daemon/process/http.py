@@ -2,7 +2,8 @@
 loopback by default.
 
 ``daemon.process.assemble`` makes the server, and it runs beside the loops in threads of its own. Callables
-give it its answers; it holds no state of the product. ``daemon.process.http_access`` decides who is answered.
+give it its answers; it holds no state of the product. ``daemon.process.http_access`` decides who is answered, and
+``daemon.process.host_names`` under which names.
 No request can hold up the daemon: connections, threads and times are bounded.
 
 ``/livez`` and ``/readyz`` are answered whatever other clients do, because their clients may end this host's
@@ -14,12 +15,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from supervisor.clock import boottime_s
 from supervisor.daemon.process.bounded_http import JSON, TEXT, BoundedHandler, BoundedServer
+from supervisor.daemon.process.host_names import HostNames
 from supervisor.daemon.process.http_access import HttpAccess
 from supervisor.errors import SupervisorError
 from supervisor.logs import get_logger
@@ -55,12 +57,20 @@ class Answers:
 class HttpServer(BoundedServer):
     """Answers on ``host`` and ``port`` from ``start`` on; port 0 lets the system choose (see ``address``).
 
-    Without ``access`` everybody is answered, in plain text.
+    Without ``access`` everybody is answered, in plain text. ``names`` are those of ``http.hosts``.
     """
 
-    def __init__(self, host: str, port: int, answers: Answers, access: HttpAccess | None = None) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        answers: Answers,
+        access: HttpAccess | None = None,
+        names: Sequence[str] | None = None,
+    ) -> None:
         self._status = _Fresh(answers.status, STATUS_FRESH_S, answers.leadership)
-        held = {"answers": answers, "fresh_status": self._status, "access": access}
+        host_names = HostNames(names, host)
+        held = {"answers": answers, "fresh_status": self._status, "access": access, "names": host_names}
         super().__init__("supervisor.http", host, port, type("Handler", (_Handler,), held), access)
 
 
@@ -70,6 +80,7 @@ class _Handler(BoundedHandler):
     answers: Answers
     fresh_status: _Fresh
     access: HttpAccess | None
+    names: HostNames
 
     def do_GET(self) -> None:
         if not self.has_asked():
@@ -88,6 +99,9 @@ class _Handler(BoundedHandler):
 
     def _is_refused(self) -> bool:
         """Answers who may not ask, and returns whether that is so."""
+        if not self.names.is_named(self.headers.get("Host")):
+            self.refuse(421, "not under this name: http.hosts of supervisor.yaml has the names")
+            return True
         if self.access is None:
             return False
         refusal = self.access.refusal(self.headers.get("Authorization"), self.shown_certificate())

@@ -10,12 +10,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
 from typing import Any
 
 import pytest
 
 from supervisor.clock import boottime_s
 from supervisor.daemon.process import bounded_http, http
+from supervisor.daemon.process.host_names import HostNames
 from supervisor.daemon.process.http import Answers, HttpServer
 from supervisor.errors import SupervisorError, Unreachable
 from supervisor.metrics import Metrics
@@ -361,3 +363,47 @@ def test_a_change_of_leader_while_a_status_is_taken_has_it_taken_again(
     asked.join()
     site.get("/api/status")
     assert site.daemon.taken == 2
+
+
+def asked_as(server: HttpServer, path: str, host: str | None) -> int:
+    address, _, port = server.address.rpartition(":")
+    connection = HTTPConnection(address.strip("[]"), int(port), timeout=20)
+    connection.putrequest("GET", path, skip_host=True)
+    if host is not None:
+        connection.putheader("Host", host)
+    connection.endheaders()
+    return connection.getresponse().status
+
+
+@pytest.mark.parametrize(
+    ("names", "host", "code"),
+    [
+        (None, "127.0.0.1:8780", 200),
+        (None, "[::1]:8780", 200),
+        (None, "localhost:8780", 200),
+        (None, None, 200),
+        (None, socket.gethostname(), 200),
+        (None, "evil.example:8780", 421),
+        (None, "127.0.0.1.evil.example", 421),
+        (("monitor.example", "*.prod.example"), "MONITOR.example:80", 200),
+        (("monitor.example", "*.prod.example"), "host1.prod.example", 200),
+        (("monitor.example",), "evil.example", 421),
+        (("*",), "any.example", 200),
+    ],
+)
+def test_a_page_under_another_name_reads_nothing(
+    names: tuple[str, ...] | None, host: str | None, code: int
+) -> None:
+    """DNS rebinding: a page of evil.example, in a browser here, got metrics and status of all jobs."""
+    server = HttpServer("127.0.0.1", 0, Answers(lambda: True, lambda: (True, ""), bytes, dict), names=names)
+    server.start()
+    try:
+        assert asked_as(server, "/metrics", host) == asked_as(server, "/api/status", host) == code
+        assert asked_as(server, "/livez", host) == asked_as(server, "/readyz", host) == 200
+    finally:
+        server.stop()
+
+
+def test_by_which_names_others_reach_it_a_server_of_the_network_can_not_know() -> None:
+    assert HostNames(None, "0.0.0.0").is_named("host1.prod.example:8780")
+    assert not HostNames(("a",), "0.0.0.0").is_named("host1.prod.example:8780")
