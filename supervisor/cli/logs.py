@@ -1,8 +1,8 @@
 """Implements the ``logs NAME`` command: prints the output of an attempt's driver, from the files of this
 host, or from the API of the host that has them (``--server``).
 
-``-f`` goes on from attempt to attempt. In a pipe the output comes byte by byte as it is, on a terminal
-without escape sequences. Where the files are, ``operations.logs`` says; ``operations.log_parts`` reads them.
+``-f`` goes on from attempt to attempt. What a terminal would obey is escaped, in a pipe too; with ``--raw`` the output comes
+byte by byte as it is. Where the files are, ``operations.logs`` says; ``operations.log_parts`` reads them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, Annotated
 
@@ -66,6 +67,12 @@ Tail = Annotated[
 ]
 
 
+Raw = Annotated[
+    bool, typer.Option("--raw", help="The bytes as they are, with what a terminal obeys; else it is escaped.")
+]
+Write = Callable[[Iterator[bytes]], None]
+
+
 @command
 @over_api
 def logs(
@@ -75,6 +82,7 @@ def logs(
     attempt: Attempt = None,
     since: Since = None,
     tail: Tail = None,
+    raw: Raw = False,
 ) -> int:
     """Print what the driver of a job wrote, if it ran on this host or was uploaded; else say where it is.
 
@@ -95,10 +103,11 @@ def logs(
     if follow and chosen.document:
         raise InvalidInput("-f has no end, so it can't be one JSON document: leave out -o json")
     since_s = None if since is None else seconds("--since", since)
+    write = partial(write_output, raw=raw)
     api = api_of(chosen)
     if api is not None:
         of = None if not follow else FOLLOW_JOB if attempt is None else FOLLOW_ATTEMPT
-        _print_fetched(chosen, LogClient(api, name), WantedLog(name, attempt, tail, since, of))
+        _print_fetched(chosen, LogClient(api, name), WantedLog(name, attempt, tail, since, of), write)
         return 0
     start = LogStart(tail, None if since_s is None else wall_s() - since_s)
     with open_commands(chosen.settings()) as context:
@@ -110,14 +119,14 @@ def logs(
                 raise
             uploaded = find_uploaded(context, job, attempt, missing)
             host = missing.host if isinstance(missing, OutputElsewhere) else ""
-            _print_uploaded(chosen, context, uploaded, start, host)
+            _print_uploaded(chosen, context, uploaded, start, host, write)
             return 0
         if chosen.document:
             _print_document(chosen, name, output, b"".join(_kept(output, start)))
         elif follow:
-            _follow(context, output, start, stay=attempt is not None)
+            _follow(context, output, start, write, stay=attempt is not None)
         else:
-            write_output(_kept(output, start))
+            write(_kept(output, start))
     return 0
 
 
@@ -144,7 +153,12 @@ def _print_document(
 
 
 def _print_uploaded(
-    chosen: Chosen, context: CommandContext, found: UploadedLog, start: LogStart, host: str
+    chosen: Chosen,
+    context: CommandContext,
+    found: UploadedLog,
+    start: LogStart,
+    host: str,
+    write: Write,
 ) -> None:
     key, until = found.key, wall_iso(found.until_s) if found.pieces else ""
     with open_stored(context.store(), found) as parts:
@@ -156,7 +170,7 @@ def _print_uploaded(
             _print_source(key.attempt, until, host)
             if found.has_gaps:
                 notice(LOST)
-            write_output(pieces)
+            write(pieces)
 
 
 def _print_source(attempt: int, until: str = "", host: str = "") -> None:
@@ -175,9 +189,9 @@ def _print_source(attempt: int, until: str = "", host: str = "") -> None:
 # -- over the API -------------------------------------------------------------------------------------------------
 
 
-def _print_fetched(chosen: Chosen, client: LogClient, wanted: WantedLog) -> None:
+def _print_fetched(chosen: Chosen, client: LogClient, wanted: WantedLog, write: Write) -> None:
     if not chosen.document:
-        write_output(_fetched(client, wanted))
+        write(_fetched(client, wanted))
         return
     piece = client.get(wanted.target())
     text = [piece.text]
@@ -218,15 +232,11 @@ def _fetched(client: LogClient, wanted: WantedLog) -> Iterator[bytes]:
 # -- the files of this host ---------------------------------------------------------------------------------------
 
 
-def write_output(pieces: Iterator[bytes]) -> None:
-    """Writes bytes as the driver wrote them into a pipe or file, and ``harmless`` text on a terminal."""
+def write_output(pieces: Iterator[bytes], raw: bool = False) -> None:
+    """Writes ``harmless`` text, or with ``raw`` the bytes as the driver wrote them. A pipe gets no other text than a
+    terminal: behind it is one, most often."""
     sys.stdout.flush()
-    if sys.stdout.isatty():
-        for text in harmless(pieces):
-            sys.stdout.write(text)
-        sys.stdout.flush()
-        return
-    for piece in pieces:
+    for piece in pieces if raw else (text.encode() for text in harmless(pieces)):
         sys.stdout.buffer.write(piece)
     sys.stdout.buffer.flush()
 
@@ -246,14 +256,16 @@ def _escaped(text: str) -> str:
     return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
 
 
-def _follow(context: CommandContext, output: AttemptOutput, start: LogStart, *, stay: bool) -> None:
+def _follow(
+    context: CommandContext, output: AttemptOutput, start: LogStart, write: Write, *, stay: bool
+) -> None:
     """Follows the attempt until it ends and no other follows here; its successors too unless ``stay``."""
     while True:
         with open_parts(output.path) as parts:
-            write_output(parts.pieces(parts.position(start)))
+            write(parts.pieces(parts.position(start)))
             current = parts.take_current()
         watch = _AttemptWatch(context, output)
-        write_output(_tail(output.path, watch.is_over, current))
+        write(_tail(output.path, watch.is_over, current))
         job = watch.sequel.job
         if stay or job is None:
             return

@@ -92,7 +92,14 @@ SignWith = Annotated[
 
 def _print_yaml(document: Any) -> None:
     plain = json.loads(json.dumps(document))  # a StrEnum is text to JSON, but nothing that YAML knows
-    print(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=WIDE_ENOUGH), end="")
+    text = _yaml_of(plain, allow_unicode=True)
+    is_plain = all(char.isprintable() or char == "\n" for char in text)
+    # what turns the direction of a line, or is not seen, is escaped as in JSON
+    print(text if is_plain else _yaml_of(plain, allow_unicode=False), end="")
+
+
+def _yaml_of(document: Any, allow_unicode: bool) -> str:
+    return str(yaml.safe_dump(document, sort_keys=False, width=WIDE_ENOUGH, allow_unicode=allow_unicode))
 
 
 _OF_SERVER = {"server": (Server, None), "token_file": (TokenFile, None)}

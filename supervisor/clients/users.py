@@ -24,6 +24,27 @@ def closed_to_others(path: str) -> str | None:
     return None
 
 
+def may_read(path: str, user: DriverUser) -> bool:
+    """Returns whether the modes of ``path`` and of the directories above it let ``user`` read the file. Access control
+    lists are not asked."""
+    whole = Path(os.path.realpath(path))
+    try:
+        return all(
+            _allows(part.stat(), user, stat.S_IRUSR if part == whole else stat.S_IXUSR)
+            for part in (*reversed(whole.parents), whole)
+        )
+    except OSError:
+        return False
+
+
+def _allows(status: os.stat_result, user: DriverUser, of_owner: int) -> bool:
+    if status.st_uid == user.uid:
+        return bool(status.st_mode & of_owner)
+    if status.st_gid in (user.gid, *user.groups):
+        return bool(status.st_mode & (of_owner >> 3))
+    return bool(status.st_mode & (of_owner >> 6))
+
+
 def find_driver_user(name: str) -> DriverUser:
     """Returns the user ``name``, or the one with that number, with its own groups.
 

@@ -24,6 +24,7 @@ from supervisor.model.seen import Found
 from supervisor.observe.listing import OneJob
 from supervisor.operations.context import CommandContext
 from supervisor.records.codec import decode
+from supervisor.settings.secret_files import secret_files
 
 _FILE_MAX_BYTES: Final = 64 * 1024
 
@@ -55,6 +56,8 @@ def _of_environment(environment: Mapping[str, str]) -> Iterator[str]:
 def _of_settings(context: CommandContext) -> Iterator[str]:
     """Yields the secrets that stand in the configuration, and what is in the files that it names as those of secrets: by the
     names of the keys, so that no section is forgotten."""
+    for path in secret_files(context.settings):
+        yield from _of_file(path)
     yield from _named_in(context.settings.model_dump(mode="json"))
 
 
@@ -65,9 +68,7 @@ def _named_in(document: Any, name: str = "") -> Iterator[str]:
     elif isinstance(document, list):
         for each in document:
             yield from _named_in(each, name)
-    elif isinstance(document, str) and is_secret_file_name(name):
-        yield from _of_file(document)
-    elif isinstance(document, str) and is_secret_name(name):
+    elif isinstance(document, str) and is_secret_name(name) and not is_secret_file_name(name):
         yield document
     elif isinstance(document, str) and name == "url" and (parts := web_url(document)) is not None:
         yield from (parts.path.strip("/"), parts.query)  # who has them can call a webhook

@@ -31,7 +31,7 @@ from supervisor.clients import host_probe
 from supervisor.clients.containment import find_cgroup_parent, find_own_cgroup
 from supervisor.clients.controllers import would_lack
 from supervisor.clients.host_probe import UNLIMITED, Limits, Unit, may_write
-from supervisor.clients.users import closed_to_others, find_driver_user
+from supervisor.clients.users import closed_to_others, find_driver_user, may_read
 from supervisor.daemon.host.driver_users import why_impossible
 from supervisor.daemon.process import http_access
 from supervisor.daemon.process.supervisor import LOCK
@@ -40,6 +40,7 @@ from supervisor.model.lease_terms import full_wait_s
 from supervisor.model.location import normalise
 from supervisor.settings.addresses import are_loopback
 from supervisor.settings.policy import open_rules
+from supervisor.settings.secret_files import secret_files
 from supervisor.settings.units import format_duration, format_size
 from supervisor.spark.arguments import BOOTSTRAP
 from supervisor.spark.toolchain import installed_spark_home
@@ -99,7 +100,8 @@ class HostFacts:
     ``unit`` is None where no unit file is installed. ``unit_name`` is the service that the running supervisor
     belongs to. ``users`` are those of ``policy.run_as``; ``without_user`` says that jobs may also run as the supervisor's
     own. ``users_unknown`` says what is wrong with some of them, ``users_closed`` what of the supervisor's files other users
-    can't get to. ``controllers_asked`` are needed by the limits of
+    can't get to, ``users_read`` which secrets of the supervisor some of them can read.
+    ``controllers_asked`` are needed by the limits of
     the spec, or by default; ``controllers_lacking`` maps one to why it can't be had.
     """
 
@@ -126,6 +128,7 @@ class HostFacts:
     users_trouble: Complaint = Complaint()
     users_unknown: tuple[str, ...] = ()
     users_closed: str | None = None
+    users_read: tuple[str, ...] = ()
     controllers_asked: tuple[str, ...] = ()
     controllers_lacking: Mapping[str, str] = field(default_factory=dict)
 
@@ -203,12 +206,15 @@ def _users(subject: Subject, pid: int | None) -> dict[str, Any]:
     names = tuple(dict.fromkeys((*((policy.default,) if policy.default else ()), *policy.allowed)))
     if not names:
         return {}
-    unknown = []
+    unknown, read = [], []
     for name in names:
         try:
-            find_driver_user(name)
+            user = find_driver_user(name)
         except SupervisorError as error:
             unknown.append(str(error))
+        else:
+            secrets = secret_files(subject.settings)
+            read += [f"user {name} can read {path}" for path in secrets if may_read(path, user)]
     spark = subject.settings.spark.home or installed_spark_home()
     more = (str(each.home) for each in subject.settings.spark.versions.values())
     needed = [sys.executable, str(BOOTSTRAP), *([str(spark)] if spark is not None else []), *more]
@@ -217,6 +223,7 @@ def _users(subject: Subject, pid: int | None) -> dict[str, Any]:
         "without_user": policy.default is None,
         "users_trouble": why_impossible(has_cgroup=find_own_cgroup() is not None, pid=pid),
         "users_unknown": tuple(unknown),
+        "users_read": tuple(read),
         "users_closed": next(filter(None, map(closed_to_others, needed)), None),
     }
 
@@ -335,6 +342,11 @@ def judge_run_as(facts: HostFacts) -> DoctorFinding:
         return problem(
             f"other users can't get to {facts.users_closed}, and their drivers need it",
             "open it to them (chmod o+rX)",
+        )
+    if facts.users_read:
+        return problem(
+            f"{facts.users_read[0]}, which is a secret of the supervisor",
+            "chown it to the supervisor's user, and chmod 0400",
         )
     users = ", ".join(facts.users)
     if facts.without_user:

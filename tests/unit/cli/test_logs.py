@@ -50,15 +50,28 @@ def test_the_latest_attempt_over_its_rotated_files_as_the_shim_writes_them(
     assert ran.out == "".join(lines[-len(ran.out.splitlines()) :]) and len(ran.out.splitlines()) > 10
 
 
-def test_bytes_are_printed_as_they_were_written(terminal: Terminal, uid: str) -> None:
-    output_of(terminal, uid).write_bytes(b"gr\xc3\xbc\xc3\x9fe \xff\n")
+@pytest.mark.parametrize(
+    ("raw", "printed"),
+    [(True, b"gr\xc3\xbc\xc3\x9fe \x1b[2J\xff\n"), (False, b"gr\xc3\xbc\xc3\x9fe \\x1b[2J\xef\xbf\xbd\n")],
+)
+def test_in_a_pipe_bytes_are_printed_as_they_were_written_if_asked_for(
+    terminal: Terminal, uid: str, raw: bool, printed: bytes
+) -> None:
+    """Behind a pipe is a terminal, most often: `logs clicks | grep ERROR` passed what it obeys."""
+    output_of(terminal, uid).write_bytes(b"gr\xc3\xbc\xc3\x9fe \x1b[2J\xff\n")
     call = [
         sys.executable,
         "-c",
         f"from supervisor.cli.logs import write_output; from pathlib import Path; "
-        f"write_output(iter([Path({str(output_of(terminal, uid))!r}).read_bytes()]))",
+        f"write_output(iter([Path({str(output_of(terminal, uid))!r}).read_bytes()]), raw={raw})",
     ]
-    assert subprocess.run(call, capture_output=True, check=True).stdout == b"gr\xc3\xbc\xc3\x9fe \xff\n"
+    assert subprocess.run(call, capture_output=True, check=True).stdout == printed
+
+
+def test_the_option_for_bytes_as_they_are(terminal: Terminal, uid: str) -> None:
+    output_of(terminal, uid).write_bytes(b"red \x1b[31mtext\n")
+    assert terminal.run("logs", "a").out == "red \\x1b[31mtext\n"
+    assert terminal.run("logs", "a", "--raw").out == "red \x1b[31mtext\n"
 
 
 def test_escape_sequences_of_a_driver_do_not_reach_a_terminal(tmp_path: Path) -> None:

@@ -9,7 +9,14 @@ import pytest
 
 from supervisor.cli import output
 from supervisor.clock import wall_iso
-from supervisor.model.records import HISTORY_MAX, Cause, HistoryEntry, Member, Progress, QueryProgress
+from supervisor.model.records import (
+    HISTORY_MAX,
+    Cause,
+    HistoryEntry,
+    Member,
+    Progress,
+    QueryProgress,
+)
 from supervisor.registry.older_history import older_aside
 from tests.fakes.registry_bench import AT
 from tests.unit.cli.conftest import Terminal
@@ -291,11 +298,21 @@ def test_status_for_a_person(terminal: Terminal) -> None:
     assert "leader:     nobody" in text and "1 pending" in text and "0 of 20" in text
 
 
+@pytest.mark.parametrize("reason", ["turned \u202e about", "unseen \u200b", "esc \x1b[2J", "gr\u00fc\u00dfe"])
+def test_no_document_has_what_a_terminal_obeys_or_does_not_show(terminal: Terminal, reason: str) -> None:
+    terminal.submit("a")
+    terminal.bench.exit("a")
+    own = terminal.bench.own("a")
+    terminal.bench.put(terminal.bench.layout.own("a"), replace(own, reason=reason, permanent=True))
+    for form in ("yaml", "json"):
+        ran = terminal.run("show", "a", "-o", form)
+        assert all(char.isprintable() or char == "\n" for char in ran.out), ascii(ran.out)
+    assert ("gr\u00fc" in terminal.run("show", "a", "-o", "yaml").out) is ("gr" in reason)
+
+
 def test_control_characters_of_an_application_never_reach_the_terminal(terminal: Terminal) -> None:
     terminal.submit("a")
     terminal.bench.exit("a")
-    from dataclasses import replace
-
     own = terminal.bench.own("a")
     terminal.bench.put(
         terminal.bench.layout.own("a"), replace(own, reason="\033[2J\x07 boom", permanent=True)

@@ -630,6 +630,12 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
         "no user etl",
     ),
     ("run-as", replace(HOST, users=("etl",), users_closed="/root"), PROBLEM, "/root"),
+    (
+        "run-as",
+        replace(HOST, users=("etl",), users_read=("user etl can read /t",)),
+        PROBLEM,
+        "a secret of the supervisor",
+    ),
     ("limits", HOST, OK, "are enforced"),
     ("limits", replace(HOST, controllers_lacking={"cpu": "no"}), OK, "cpu would not be"),
     (
