@@ -54,7 +54,7 @@ Read = Callable[[], Any]
 @dataclass(frozen=True)
 class BundlePart:
     """Is one file of the archive. ``read`` returns a text, or a document that is written as JSON. It may raise
-    SupervisorError and OSError. ``by_driver``: it has what a driver wrote, or what is in its memory."""
+    SupervisorError and OSError. ``by_driver`` says that it has what a driver wrote, or what is in its memory."""
 
     file: str
     what: str
