@@ -39,7 +39,7 @@ RUN apt-get update \
  && groupadd --gid 10001 supervisor \
  && useradd --uid 10001 --gid 10001 --create-home --home-dir /home/supervisor supervisor \
  && install -d -o 10001 -g 10001 -m 0700 /run/spark-supervisor \
- && install -d -o 10001 -g 10001 -m 0750 /var/log/spark-supervisor \
+ && install -d -o 10001 -g 10001 -m 0750 /var/log/spark-supervisor /var/lib/spark-supervisor \
  && install -d /etc/spark-supervisor
 COPY --from=build /opt/spark-supervisor /opt/spark-supervisor
 COPY --from=build /opt/s3a-jars /opt/s3a-jars

@@ -6,11 +6,12 @@ only that user gets something beside it, by ACL.
 <runtime_dir>/attempts          0700: launch files, deadlines, locks. No driver gets there
 <runtime_dir>/work/<key>        the driver's user may read and enter it: properties, files, and
   user                          whose it is (``daemon.host.leftovers`` removes what that user has written, as that user)
-  cwd                           its working directory, where it may write
   channel                       it may read and enter it
     report                      the shim's socket, to which it may send
     gate, opening               verdict and opening, which it may read (``run_dir``)
     driver                      it may make files here: the socket ``orders``, at which it takes orders
+<state_dir>/jobs, tmp           0711. The directories in them have ``user``, too, and one where it may write
+                                (``model.host_directories``)
 ==============================  ==============================================================================
 
 The user owns none of these, so it can neither replace nor open one of them to others. ``spark.prepare`` and
@@ -30,7 +31,6 @@ from supervisor.clients.run_dir import ORDERS, write_atomically
 CHANNEL: Final = "channel"
 DRIVERS_OWN: Final = "driver"
 USER: Final = "user"
-CWD: Final = "cwd"
 READABLE: Final = 0o644
 """Of files that only their directory keeps from others."""
 TRAVERSED: Final = 0o711
@@ -41,17 +41,24 @@ def make_channel(work_dir: str, uid: int) -> str:
     called again. Raises OSError."""
     channel = f"{work_dir}/{CHANNEL}"
     own = f"{channel}/{DRIVERS_OWN}"
-    for directory in (channel, own, f"{work_dir}/{CWD}"):
+    for directory in (channel, own):
         try:
             os.mkdir(directory, 0o700)
         except FileExistsError:
             pass
     write_atomically(f"{work_dir}/{USER}", b"%d\n" % uid)
     grant(own, uid, READ | WRITE | ENTER)
-    grant(f"{work_dir}/{CWD}", uid, READ | WRITE | ENTER)
     grant(channel, uid, READ | ENTER)
     grant(work_dir, uid, READ | ENTER)
     return channel
+
+
+def open_to(directory: str, name: str, uid: int) -> None:
+    """Lets the user ``uid`` write to ``name`` in ``directory``, which both exist, and notes that it does: what it leaves
+    there is removed as that user. Raises OSError."""
+    write_atomically(f"{directory}/{USER}", b"%d\n" % uid)
+    grant(f"{directory}/{name}", uid, READ | WRITE | ENTER)
+    grant(directory, uid, ENTER)
 
 
 def orders_path(channel: str, of_other_user: bool) -> str:

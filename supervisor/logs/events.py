@@ -312,6 +312,11 @@ EVENTS: Final[dict[str, Event]] = {
     "logs_removed": Event(
         "Output of drivers was removed, because its sum is above supervisor.logs.", "job bytes why"
     ),
+    "job_directory_removed": Event(
+        "The working directory of a job on this host goes: the job is gone, or it was cancelled with "
+        "checkpoint_on_cancel: delete.",
+        "job uid directory",
+    ),
     "shim_logs_not_kept": Event("Logs of shims wait to be moved to log_dir (no room?).", "why next"),
     # The shim and its twin (in the shim's log)
     "shim_not_begun": Event("It could not even begin, and has claimed nothing.", "uid attempt why"),

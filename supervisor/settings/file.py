@@ -18,6 +18,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_va
 from pydantic.fields import FieldInfo
 
 from supervisor.errors import Complaint, InvalidInput
+from supervisor.model.host_directories import StateDirectory, default_state_dir
 from supervisor.model.lease_terms import KILL_TIME_S, SHIM_AHEAD_S, renew_period_s
 from supervisor.settings.addresses import (
     AbsolutePath,
@@ -119,11 +120,17 @@ class SupervisorSettings(Section):
     id: SupervisorId = Field(default_factory=socket.gethostname, validate_default=True)
     http: Listen = "127.0.0.1:8780"
     runtime_dir: AbsolutePath = Path("/run/spark-supervisor")
+    state_dir: AbsolutePath | None = None
     log_dir: AbsolutePath = Path("/var/log/spark-supervisor")
     logs: LogLimits = LogLimits()
     on_stop: Literal["leave", "stop_drivers"] = "leave"
     capacity: CapacitySettings = CapacitySettings()
     labels: Labels = Field(default_factory=dict)
+
+    @property
+    def state(self) -> StateDirectory:
+        """Returns the directory for what outlives attempts (``model.host_directories``)."""
+        return StateDirectory(self.state_dir or default_state_dir(self.runtime_dir))
 
 
 class Settings(Section):

@@ -42,12 +42,17 @@ taken, and the driver with it."""
 @dataclass(frozen=True, slots=True)
 class Files:
     """Holds the job's files as Spark gets them: paths on this host, or ``local:`` URIs. ``environment`` is the archive of
-    ``python.archive``, or empty."""
+    ``python.archive``, or empty. ``files`` are those of the key of that name."""
 
     application: str
     py_files: tuple[str, ...] = ()
     jars: tuple[str, ...] = ()
     environment: str = ""
+    files: tuple[str, ...] = ()
+
+    def by_name(self) -> dict[str, Path]:
+        """Returns ``files`` by the names under which the application finds them."""
+        return {Path(file).name: Path(file) for file in self.files}
 
 
 def build_argv(spec: JobSpec, files: Files, toolchain: Toolchain, properties_file: Path) -> tuple[str, ...]:
@@ -170,9 +175,10 @@ def _joined(
         "spark.jars.packages": spec.packages,
         "spark.submit.pyFiles": files.py_files,
     }
+    lists["spark.files"] = files.files
     if spec.is_python and spec.launch == "submit" and not spec.master.startswith("yarn"):
         # As spark-submit does with the application itself, so that executors can import it.
-        lists["spark.files"] = (files.application,)
+        lists["spark.files"] = (files.application, *files.files)
     joined = {}
     # Quicker than spark.jars, which copies each through the block manager; executors elsewhere need that.
     class_path = [given_conf.get("spark.driver.extraClassPath", "")]

@@ -68,6 +68,7 @@ OF_THE_ATTEMPT: Final = frozenset(
 )
 """A prepared driver is told these at its opening, or is not to know them: it may have been brought up with others."""
 UTF8_LOCALE: Final = "C.UTF-8"
+NOTHING: Final[Mapping[str, str]] = {}
 OPEN: Final = PolicySettings()
 """It inherits everything, and allows every secret."""
 
@@ -80,18 +81,19 @@ def build_environment(
     report: Path,
     policy: PolicySettings = OPEN,
     *,
-    of_user: Mapping[str, str] | None = None,
+    own: Mapping[str, str] = NOTHING,
+    of_other_user: bool = False,
     closed: Path | None = None,
 ) -> dict[str, str]:
     """Returns the environment. ``report`` is the socket for reports. ``policy`` says what passes, and which secrets the job
-    may name. ``of_user`` has the variables of another Unix user as which the driver runs. Below ``closed`` no secret of a
-    job is found. Raises ``Refused``."""
+    may name. ``own`` are variables of this driver that the job may set otherwise. ``of_other_user`` says that it runs as
+    another Unix user. Below ``closed`` no secret of a job is found. Raises ``Refused``."""
     for name, why in NOT_FOR_JOBS.items():
         if name in spec.env:
             raise Refused(Cause.NOT_STARTED, f"env sets {name}, but {why}", "remove it")
-    passing = passes if of_user is None else passes_to_others
+    passing = passes_to_others if of_other_user else passes
     env = {name: value for name, value in environ.items() if passing(name) and is_inherited(name, policy)}
-    env |= of_user or {}
+    env |= own
     env |= _tools(toolchain)
     secrets = Secrets(environ, policy.secrets, spec.name, closed)
     env |= {name: secrets.of_env(name, value) for name, value in without(spec.env).items()}

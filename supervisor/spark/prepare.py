@@ -9,18 +9,17 @@ attempt.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
 from supervisor.clients import run_dir
 from supervisor.clients.access import READ, grant
-from supervisor.clients.channel import CHANNEL, CWD, DRIVERS_OWN, READABLE, let_pass, let_read, make_channel
+from supervisor.clients.channel import CHANNEL, DRIVERS_OWN, READABLE, let_pass, let_read
 from supervisor.clients.environment_archive import PYTHON
 from supervisor.clients.opened_as import open_as
 from supervisor.clients.store.local import pieces_of, write_chunks
@@ -28,10 +27,11 @@ from supervisor.clients.store.open import open_store
 from supervisor.errors import Corrupt, InvalidInput, NotFound, Unreachable
 from supervisor.model.application_tag import naming_properties
 from supervisor.model.driver_user import DriverUser
-from supervisor.model.launch import AWAITS_CONTEXT, ORDERS, PREPARE_LEVEL, Launch
+from supervisor.model.launch import AWAITS_CONTEXT, NO_ATTEMPT, ORDERS, PREPARE_LEVEL, Launch
 from supervisor.model.master import ClusterKind, kind_of
 from supervisor.model.records import Assignment, Cause, PrepareLevel, clip
 from supervisor.settings.file import Settings
+from supervisor.spark.application_directories import TMPDIR, with_directories
 from supervisor.spark.arguments import (
     BOOTSTRAP,
     Files,
@@ -42,10 +42,18 @@ from supervisor.spark.arguments import (
     executor_python,
     session_arguments,
 )
+from supervisor.spark.attempt_place import (
+    AttemptPlace,
+    JobAbout,
+    make_directories,
+    make_directory,
+    unusable,
+)
 from supervisor.spark.class_archive.assign import archive_of_driver
 from supervisor.spark.environment import build_environment, passes
 from supervisor.spark.fence.build import Built, fence_jar
 from supervisor.spark.fence.choice import Fence, owner_of, why_not, why_not_this_spark
+from supervisor.spark.placed_files import gather, place_files
 from supervisor.spark.properties import render_properties
 from supervisor.spark.python_environments import environment_of
 from supervisor.spark.refusal import Refused
@@ -56,34 +64,13 @@ from supervisor.spec.s3a import S3Access, access_of, access_of_store, asked, buc
 
 LOCAL: Final = "local:"
 PROPERTIES: Final = "spark.properties"
+TOGETHER: Final = "application"
+"""The directory below ``files`` in which a Python application lies beside the files of its spec."""
 NOT_FENCED_MAX_BYTES: Final = 240
 CLASS_ARCHIVE_MAX_BYTES: Final = 160
 NOT_LIMITED_MAX_BYTES: Final = 200
 ON_CLUSTER_MAX_BYTES: Final = 120
 """The text of a property is of any length, and a lease record is not."""
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptPlace:
-    """Says where this attempt lives on this host. ``run_dir`` need not exist yet: only the report socket's
-    path is taken from it.
-
-    ``work_dir`` is made here (mode 0700), and holds the properties and the driver's working directory; it is
-    removed together with the run directory. ``cgroup`` is that of the attempt, or None. ``environ`` is the
-    supervisor's environment. ``user`` is the Unix user of the driver, or None for the supervisor's own. ``not_limited``
-    says why the limits of the spec are not enforced here in full. ``registry`` is the id of the registry
-    (``Cluster.id``), by which a cluster knows whose driver it serves.
-    """
-
-    host: str
-    run_dir: Path
-    work_dir: Path
-    log_path: Path
-    cgroup: str | None = None
-    user: DriverUser | None = None
-    not_limited: str = ""
-    registry: str = ""
-    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
 def prepare(
@@ -114,8 +101,9 @@ def prepare(
     )
     store = access_of_store(settings.store, settings.policy.endpoints)
     properties_file = attempt_place.work_dir / PROPERTIES
-    cwd = _make_directories(attempt_place)
+    cwd = make_directories(attempt_place, _about(spec, assignment, attempt_place))
     files = _fetch_all(spec, attempt_place, fetch_stored, store)
+    place_files(cwd, files.by_name(), may_change=attempt_place.is_alone or assignment.attempt != NO_ATTEMPT)
     toolchain = _with_environment(toolchain, spec, files, settings, attempt_place)
     env = _environment(spec, assignment, settings, attempt_place, toolchain)
     if spec.launch == "session":
@@ -134,16 +122,19 @@ def prepare(
         driver_memory=assignment.driver_memory,
     )
     # what is decided above is decided without secrets, and said in records and logs
-    secrets = Secrets(
-        attempt_place.environ, settings.policy.secrets, spec.name, settings.supervisor.runtime_dir
-    )
-    known = _with_secrets(spec, secrets)
+    known = _with_secrets(spec, settings, attempt_place)
     properties = build_properties(known, files, toolchain, store, assignment.driver_memory, fence, archive)
     properties |= _naming(spec, assignment, attempt_place, properties)
+    properties = with_directories(properties, env, attempt_place.scratch, cwd)
     _write_private(properties_file, render_properties(properties))
     _let_user_read(attempt_place, fence.jar, archive.file)
     driver = _DriverParts(argv, env, str(cwd), fence, archive.said, prepared)
     return _launch_of(spec, assignment, settings, attempt_place, root or settings.zookeeper.root, driver)
+
+
+def _about(spec: JobSpec, assignment: Assignment, attempt_place: AttemptPlace) -> JobAbout:
+    deletes = spec.checkpoint_on_cancel == "delete"
+    return JobAbout(spec.name, assignment.uid, attempt_place.registry, deletes)
 
 
 def _naming(
@@ -154,8 +145,10 @@ def _naming(
     return naming_properties(kind_of(spec.master), attempt_place.registry, uid, attempt, properties)
 
 
-def _with_secrets(spec: JobSpec, secrets: Secrets) -> JobSpec:
+def _with_secrets(spec: JobSpec, settings: Settings, attempt_place: AttemptPlace) -> JobSpec:
     """Returns ``spec`` with the secrets that its ``conf`` refers to. Raises ``Refused``."""
+    closed = settings.supervisor.runtime_dir
+    secrets = Secrets(attempt_place.environ, settings.policy.secrets, spec.name, closed)
     conf = {name: secrets.of_conf(name, value, spec.env) for name, value in spec.conf.items()}
     return spec.model_copy(update={"conf": conf})
 
@@ -245,12 +238,21 @@ def _environment(
     user, closed = attempt_place.user, settings.supervisor.runtime_dir
     environ, directory = attempt_place.environ, Path(_channel(attempt_place) or attempt_place.run_dir)
     report = directory / run_dir.REPORT
-    of_user = None
+    of_user: dict[str, str] = {}
     if user is not None:
-        home = user.home or str(attempt_place.work_dir / CWD)
+        home = user.home or str(attempt_place.scratch)
         of_user = {"HOME": home, "USER": user.name, "LOGNAME": user.name}
+    own = {TMPDIR: str(attempt_place.scratch), **of_user}
     env = build_environment(
-        spec, assignment, toolchain, environ, report, settings.policy, of_user=of_user, closed=closed
+        spec,
+        assignment,
+        toolchain,
+        environ,
+        report,
+        settings.policy,
+        own=own,
+        of_other_user=user is not None,
+        closed=closed,
     )
     if kind_of(spec.master) is ClusterKind.YARN:
         env[AWAITS_CONTEXT] = "1"
@@ -279,7 +281,7 @@ def _let_user_read(attempt_place: AttemptPlace, fence: Path | None, archive: Pat
         if archive is not None:  # its mode is right: a change would be one of its identity
             let_pass(str(archive.parent))
     except OSError as error:
-        raise _unusable(Path(error.filename or files), error) from None
+        raise unusable(Path(error.filename or files), error) from None
 
 
 def _fence(
@@ -337,16 +339,24 @@ def _fence_jar(
 def _fetch_all(
     spec: JobSpec, attempt_place: AttemptPlace, fetch_stored: Callable[[str], Path], store: S3Access
 ) -> Files:
-    def path_of(named: str) -> str:
-        return str(_path_of(named, spec, attempt_place.work_dir, fetch_stored, store, attempt_place.user))
+    def path_of(named: str, *, kept: bool = False) -> str:
+        place = attempt_place
+        return str(_path_of(named, spec, place.work_dir, fetch_stored, store, place.user, kept=kept))
 
-    return Files(
+    found = Files(
         path_of(spec.application),
         tuple(path_of(file) for file in spec.py_files),
         # A jar that every host has keeps its local:, so that Spark does not copy it to the executors.
         tuple(f"{LOCAL if _stays(jar, spec) else ''}{path_of(jar)}" for jar in spec.jars),
         path_of(spec.python.archive) if spec.python.archive is not None else "",
+        tuple(path_of(file, kept=True) for file in spec.files),
     )
+    if not found.files or not spec.is_python or _stays(spec.application, spec):
+        return found
+    together = attempt_place.work_dir / "files" / TOGETHER
+    make_directory(together)
+    application = gather(Path(found.application), found.by_name(), together)
+    return replace(found, application=str(application))
 
 
 def _stays(named: str, spec: JobSpec) -> bool:
@@ -361,9 +371,12 @@ def _path_of(
     fetch_stored: Callable[[str], Path],
     store: S3Access,
     user: DriverUser | None = None,
+    *,
+    kept: bool = False,
 ) -> Path:
     """Returns the file on this host. What lies on it already is opened as ``user``: by the supervisor's own rights, a job
-    would be given whatever somebody makes that path lead to."""
+    would be given whatever somebody makes that path lead to. What is to be ``kept`` is copied from there, for it is to be
+    read later."""
     try:
         path = _fetch(named, spec, work_dir, fetch_stored, store)
     except (NotFound, Corrupt, InvalidInput) as error:
@@ -374,16 +387,17 @@ def _path_of(
         raise Refused(Cause.BAD_ARTIFACT, f"{named}: {error}", "put it there") from error
     with file:
         pinned = spec.sha256.get(named)
-        if pinned is None:
+        is_copied = pinned is not None or (kept and named.startswith(LOCAL))
+        if not is_copied:
             return path
-        return _verified(named, path, file, pinned, _kept_at(named, path.name, work_dir))
+        return _copied(named, path, file, pinned, _kept_at(named, path.name, work_dir))
 
 
-def _verified(named: str, path: Path, file: io.BufferedReader, sha256: str, kept: Path) -> Path:
+def _copied(named: str, path: Path, file: io.BufferedReader, sha256: str | None, kept: Path) -> Path:
     """Returns a copy of the file at ``path``, which nobody else can change, if it is what the spec says. What is found is
     said to nobody: it would tell of a file that its reader may not see. Raises ``Refused``, ``Unreachable``."""
     if path != kept:
-        _make_directory(kept.parent)
+        make_directory(kept.parent)
         try:
             with kept.open("wb") as copy:
                 descriptor = file.fileno()
@@ -392,7 +406,7 @@ def _verified(named: str, path: Path, file: io.BufferedReader, sha256: str, kept
             raise Unreachable(f"{named} cannot be copied to {kept} ({error.strerror})", "make room") from None
     else:
         found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != sha256:
+    if sha256 is not None and found != sha256:
         kept.unlink()
         why = f"sha256: {named} is another file on this host than the one whose SHA-256 its spec says"
         raise Refused(Cause.BAD_ARTIFACT, why, "put the right file there, or correct sha256")
@@ -458,42 +472,11 @@ def _fetch(
     access = access_of(spec.conf, bucket, store)
     _, _, path = for_store(named).removeprefix("s3://").partition("/")
     target = _kept_at(named, PurePosixPath(path).name, work_dir)
-    _make_directory(target.parent)
+    make_directory(target.parent)
     open_store(f"s3://{bucket}", access.endpoint_url, access.region, asked=asked(access)).read_to(
         path, target
     )
     return target
-
-
-def _make_directories(attempt_place: AttemptPlace) -> Path:
-    """Makes the working directory of the attempt with ``files`` and that of its driver, ``cwd``, below it, and returns
-    the latter. A driver of another user also gets its channel there."""
-    work_dir, user = attempt_place.work_dir, attempt_place.user
-    for directory in (work_dir, work_dir / "files", work_dir / CWD):
-        _make_directory(directory)
-    if user is not None:
-        try:
-            let_pass(str(work_dir.parent))
-            make_channel(str(work_dir), user.uid)
-        except OSError as error:
-            raise _unusable(work_dir, error) from None
-    return work_dir / CWD
-
-
-def _make_directory(directory: Path) -> None:
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unusable(directory, error) from None
-
-
-def _unusable(directory: Path, error: OSError) -> Unreachable:
-    if error.errno == errno.ENOTSUP:
-        return Unreachable(
-            f"{directory} is on a file system without ACLs, which a driver of another user needs",
-            "put supervisor.runtime_dir on ext4, xfs or tmpfs",
-        )
-    return Unreachable(f"{directory} cannot be made ({error.strerror})", "repair supervisor.runtime_dir")
 
 
 def _write_private(path: Path, text: str) -> None:

@@ -49,12 +49,13 @@ def _name(value: str) -> str:
 
 def checked_file(*suffixes: str) -> Callable[[str], str]:
     """Returns the check of a file that Spark gets: a local path, ``s3://``, ``s3a://``, ``local:`` or, once
-    uploaded, ``store:``.
+    uploaded, ``store:``. The suffix of one that may have any name is empty.
     """
 
     def check(value: str) -> str:
-        if not value.endswith(suffixes) or PurePosixPath(value).name in suffixes:
-            raise ValueError(f"{value[:120]!r} must name a {' or '.join(suffixes)} file")
+        if not value.endswith(suffixes) or PurePosixPath(value).name in ("", "..", *suffixes):
+            kind = " or ".join(suffixes)
+            raise ValueError(f"{value[:120]!r} must name a {kind}{' ' if kind else ''}file")
         if any(mark in value for mark in ",#") or not value.isprintable():
             raise ValueError(
                 f"{value[:120]!r} holds a comma, '#' or control character, which Spark takes apart; rename it"
@@ -157,6 +158,7 @@ PyFiles = Annotated[
     tuple[Annotated[str, AfterValidator(checked_file(".py", ".zip", ".egg"))], ...], Field(strict=False)
 ]
 Jars = Annotated[tuple[Annotated[str, AfterValidator(checked_file(".jar"))], ...], Field(strict=False)]
+SpecFiles = Annotated[tuple[Annotated[str, AfterValidator(checked_file(""))], ...], Field(strict=False)]
 Packages = Annotated[tuple[Annotated[str, AfterValidator(_package)], ...], Field(strict=False)]
 Args = Annotated[tuple[str, ...], Field(strict=False)]
 HistoryEntry = Annotated[str, AfterValidator(_entry)]

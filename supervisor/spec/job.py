@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
@@ -57,6 +58,7 @@ from supervisor.spec.fields import (
     Packages,
     PyFiles,
     Sha256ByFile,
+    SpecFiles,
     is_local_path,
 )
 from supervisor.spec.logs import LogSettings
@@ -77,12 +79,13 @@ _CONF_TWINS: Final = {
     "spark.jars": "jars",
     "spark.jars.packages": "packages",
     "spark.submit.pyFiles": "py_files",
+    "spark.files": "files",
 }
 """If one is given as a key of the spec *and* as a property, spark-submit drops one of the two without a
 message.
 """
 
-_NAMES_FILES: Final = ("application", "py_files", "jars")
+_NAMES_FILES: Final = ("application", "py_files", "jars", "files")
 """The keys at the top that name files; ``python.archive`` is one more."""
 
 _PYTHON_VARIABLES: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
@@ -115,6 +118,7 @@ _ADDED_LATER_AT_THE_TOP: Final[Mapping[str, Any]] = {
     "cluster": None,
     "spark": None,
     "python": PythonSettings().model_dump(mode="json", by_alias=True),
+    "files": [],
 }
 """The same holds for these keys outside of any section; each stands with its default, which is not
 written.
@@ -137,6 +141,7 @@ class JobSpec(Section):
     args: Args = ()
     py_files: PyFiles = ()
     jars: Jars = ()
+    files: SpecFiles = ()
     packages: Packages = ()
     sha256: Sha256ByFile = Field(default_factory=dict)
     launch: Literal["submit", "session"] = "submit"
@@ -238,6 +243,20 @@ class JobSpec(Section):
                 raise ValueError(
                     f"{twin} and conf {key} are both given, and Spark would drop one; use {twin} alone"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _one_name_one_file(self) -> JobSpec:
+        """Raises ValueError if two files would have one name: the application finds them by that."""
+        seen = {PurePosixPath(self.application).name: self.application} if self.files else {}
+        for given in self.files:
+            name = PurePosixPath(given).name
+            if name in seen:
+                raise ValueError(
+                    f"files: {given[:120]!r} and {seen[name][:120]!r} have the same name, and the application finds "
+                    "each by its name; rename one"
+                )
+            seen[name] = given
         return self
 
     @model_validator(mode="after")
@@ -573,7 +592,7 @@ def spec_sha256(spec: JobSpec) -> str:
 def named_files(spec: JobSpec) -> tuple[str, ...]:
     """Returns the files that the spec names, as written there."""
     archive = () if spec.python.archive is None else (spec.python.archive,)
-    return (spec.application, *spec.py_files, *spec.jars, *archive)
+    return (spec.application, *spec.py_files, *spec.jars, *archive, *spec.files)
 
 
 def with_files(body: Mapping[str, Any], changed: Callable[[str], str]) -> dict[str, Any]:
@@ -601,7 +620,8 @@ def in_place_files(spec: JobSpec) -> tuple[tuple[str, str], ...]:
     """Returns the files that are used where they are, each after the key of the spec that names it."""
     named = (("application", spec.application), *(("py_files", each) for each in spec.py_files))
     archive = () if spec.python.archive is None else (("python.archive", spec.python.archive),)
-    every = (*named, *(("jars", each) for each in spec.jars), *archive)
+    others = ((key, each) for key, of_key in (("jars", spec.jars), ("files", spec.files)) for each in of_key)
+    every = (*named, *others, *archive)
     return tuple(
         (key, each) for key, each in every if not is_local_path(each) and not each.startswith(STORE_SCHEME)
     )
@@ -628,6 +648,7 @@ def with_uploaded(spec: JobSpec, keys: Mapping[str, str]) -> JobSpec:
             "application": put(spec.application),
             "py_files": tuple(map(put, spec.py_files)),
             "jars": tuple(map(put, spec.jars)),
+            "files": tuple(map(put, spec.files)),
             "python": spec.python.model_copy(
                 update={"archive": None if spec.python.archive is None else put(spec.python.archive)}
             ),

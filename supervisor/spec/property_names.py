@@ -27,7 +27,12 @@ _TWINS: Final = (
 )
 """The properties of one line do the same: a rule about one of them is about all."""
 
-_BY_KEY: Final = {"jars": "spark.jars", "packages": "spark.jars.packages", "py_files": "spark.submit.pyFiles"}
+_BY_KEY: Final = {
+    "jars": "spark.jars",
+    "packages": "spark.jars.packages",
+    "py_files": "spark.submit.pyFiles",
+    "files": "spark.files",
+}
 _BY_VARIABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "SPARK_SUBMIT_OPTS": _DRIVER_OPTIONS,
     "SPARK_LAUNCHER_OPTS": _DRIVER_OPTIONS,

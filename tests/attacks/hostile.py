@@ -120,7 +120,10 @@ def attacks():
     yield "reports for a neighbour", datagram, (f"{T['victim_channel']}/report",)
     yield "reads a neighbour's properties", read, (f"{RUN}/work/{T['victim']}/spark.properties",)
     yield "changes its own properties", overwrite, (f"{RUN}/work/{KEY}/spark.properties",)
-    yield "lists a neighbour's working directory", os.listdir, (f"{RUN}/work/{T['victim']}/cwd",)
+    for directory in T["victim_directories"]:
+        yield f"lists a neighbour's {directory}", os.listdir, (directory,)
+    for directory in T["directories_of_all"]:
+        yield f"lists {directory}", os.listdir, (directory,)
     yield "lists a neighbour's files", os.listdir, (f"{RUN}/artifacts/{T['victim'].rpartition('.')[0]}",)
     yield "changes its own application", overwrite, (T["own_application"],)
     yield "reads a neighbour's output", read, (T["victim_log"],)

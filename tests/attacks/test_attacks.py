@@ -119,6 +119,8 @@ class Site:
             "victim_channel": other.get("channel") or str(self.attempt(victim)),
             "own_application": next(str(path) for path in (self.run / "artifacts" / uid).rglob("*.py")),
             "victim_log": other["log_path"],
+            "victim_directories": [other["cwd"], other["env"]["TMPDIR"]],
+            "directories_of_all": [str(self.run / "state" / name) for name in ("jobs", "tmp")],
             "own_log": own["log_path"],
             "supervisor": self.fleet.members[0].pid,
             "shim": pid[run_dir.SHIM].process.pid,

@@ -442,7 +442,14 @@ def start(tmp_path: Path) -> Start:
     environ = {"PATH": "/bin", "PYSPARK_PYTHON": sys.executable, "JOB_KEY": "hush"}
 
     def run(given: JobSpec, policy: PolicySettings = SECURE.policy) -> dict[str, str]:
-        place = AttemptPlace("h", tmp_path / "attempts", tmp_path / "work", tmp_path / "log", environ=environ)
+        place = AttemptPlace(
+            "h",
+            tmp_path / "attempts",
+            tmp_path / "work",
+            tmp_path / "log",
+            environ=environ,
+            state_dir=tmp_path / "state",
+        )
         prepare(
             given, ASSIGNED, settings.model_copy(update={"policy": policy}), place, lambda _: app(tmp_path)
         )

@@ -164,7 +164,7 @@ def start_foreign(
             memory=0,
         ),
         validated(Settings, body, "supervisor.yaml"),
-        AttemptPlace("abroad", directory / "run", directory / "work", log),
+        AttemptPlace("abroad", directory / "run", directory / "work", log, state_dir=directory / "state"),
         lambda key: fleet.directory / "app.py",
     )
     with log.open("w") as out:

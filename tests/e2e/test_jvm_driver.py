@@ -76,7 +76,14 @@ conf: {{spark.ui.enabled: false, spark.log.level: ERROR, spark.driver.extraJavaO
     body = {"cluster": "t", "zookeeper": {"hosts": "zk1:2181"}, "store": {"url": f"file://{directory}/store"}}
     settings = validated(Settings, {**body, "supervisor": {"id": "s1"}}, "supervisor.yaml")
     bare = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG"))}
-    place = AttemptPlace("here", directory / "run", directory / "work", directory / "log", environ=bare)
+    place = AttemptPlace(
+        "here",
+        directory / "run",
+        directory / "work",
+        directory / "log",
+        environ=bare,
+        state_dir=directory / "state",
+    )
     return prepare(
         spec,
         Assignment(

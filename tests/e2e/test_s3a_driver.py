@@ -62,7 +62,13 @@ def launch_for(attempt: int, tmp_path: Path, settings: Settings, bucket: str) ->
     spec = spec.model_copy(update={"application": "store:app.py", "env": env})
     run_dir = tmp_path / f"run.{attempt}"
     run_dir.mkdir()
-    place = AttemptPlace("here", run_dir, tmp_path / f"work.{attempt}", tmp_path / f"log.{attempt}")
+    place = AttemptPlace(
+        "here",
+        run_dir,
+        tmp_path / f"work.{attempt}",
+        tmp_path / f"log.{attempt}",
+        state_dir=tmp_path / "state",
+    )
     assignment = Assignment(
         name="counts",
         uid="u1",

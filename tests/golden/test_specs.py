@@ -77,6 +77,11 @@ SPOKEN: dict[str, tuple[str, str, bytes]] = {
         "logs: {every: null}",
         b'"logs":{"every":"5m","keep":20,"upload":"on_exit"}',
     ),
+    "files": (
+        f'{FULL}files: ["local:/opt/etl_config.json"]\n',
+        "files: []",
+        b'"files":["local:/opt/etl_config.json"]',
+    ),
     "run_as": (f"{FULL}run_as: etl\n", "run_as: null", b'"run_as":"etl"'),
     "checkpoint_fence": (
         f"{FULL}checkpoint_fence: off\n",

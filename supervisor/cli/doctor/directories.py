@@ -1,4 +1,4 @@
-"""Checks runtime_dir, log_dir and the drivers' scratch space.
+"""Checks runtime_dir, state_dir, log_dir and the drivers' scratch space.
 
 Each must exist, be writable and local, have room, and not be noexec where it counts.
 """
@@ -37,10 +37,12 @@ NETWORK: Final = frozenset(
         "lustre",
     }
 )
+IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
 SCRATCH: Final = "SPARK_LOCAL_DIRS"
 MIB: Final = 1 << 20
 ROOM_LEAST: Final = {
     "supervisor.runtime_dir": 16 * MIB,
+    "supervisor.state_dir": 1024 * MIB,
     "supervisor.log_dir": 200 * MIB,
     "scratch": 1024 * MIB,
 }
@@ -51,13 +53,14 @@ FILES_LEAST: Final = 1000
 class DirectoryFacts:
     """Holds what was found.
 
-    ``scratch`` is java.io.tmpdir and spark.local.dir of drivers that say nothing else. ``logs_most_bytes`` is what
+    ``scratch`` is the temporary directory of drivers, or what job or host say in place of it. ``logs_most_bytes`` is what
     supervisor.logs.per_host allows.
     """
 
     runtime: Directory
     logs: Directory
     scratch: Directory
+    state: Directory
     logs_most_bytes: int = 0
 
 
@@ -65,12 +68,15 @@ def collect(subject: Subject) -> DirectoryFacts:
     settings = subject.settings.supervisor
     of_job = subject.job_env.get(SCRATCH, "")
     of_job = "" if of_job.startswith("${") else of_job  # a reference to a secret is not followed
-    scratch = of_job or subject.environ.get(SCRATCH) or subject.conf.get("spark.local.dir") or "/tmp"
+    state = settings.state
+    own = str(state.tmp)
+    scratch = of_job or subject.environ.get(SCRATCH) or subject.conf.get("spark.local.dir") or own
     first = Path(scratch.split(",")[0])
     return DirectoryFacts(
         probe_directory(settings.runtime_dir),
         probe_directory(settings.log_dir),
-        probe_directory(first if first.is_absolute() else Path("/tmp")),
+        probe_directory(first if first.is_absolute() else state.tmp),
+        probe_directory(state.path),
         settings.logs.per_host_bytes,
     )
 
@@ -123,6 +129,23 @@ def judge_runtime(facts: DirectoryFacts) -> DoctorFinding:
     return found
 
 
+def judge_state(facts: DirectoryFacts) -> DoctorFinding:
+    state = facts.state
+    found = judge_usable("supervisor.state_dir", replace(state, open_to_all=False))
+    if found.verdict is not CheckVerdict.OK:
+        return found
+    if state.file_system in IN_MEMORY:
+        return warning(
+            f"{found.found}: what jobs write to their working directories is in memory, and lost with a reboot",
+            "choose a directory on a disk",
+        )
+    if state.file_system in NETWORK:
+        return warning(
+            f"{found.found}: a hanging file server would hold up the drivers", "choose a local disk"
+        )
+    return found
+
+
 def judge_logs(facts: DirectoryFacts) -> DoctorFinding:
     found = judge_usable("supervisor.log_dir", facts.logs)
     if found.verdict is CheckVerdict.OK and facts.logs.file_system in NETWORK:
@@ -141,7 +164,8 @@ def judge_scratch(facts: DirectoryFacts) -> DoctorFinding:
     if scratch.noexec:
         return problem(
             f"{scratch.path} is mounted noexec: drivers cannot load the native libraries of zstd, snappy and RocksDB there",
-            "remount it with exec, or point conf spark.driver.extraJavaOptions -Djava.io.tmpdir=… to another place",
+            "remount it with exec, choose another supervisor.state_dir, or point conf spark.driver.extraJavaOptions "
+            "-Djava.io.tmpdir=… to another place",
         )
     found = judge_usable("scratch", replace(scratch, open_to_all=False))
     return replace(found, verdict=CheckVerdict.WARNING) if found.verdict is CheckVerdict.PROBLEM else found
@@ -152,6 +176,7 @@ DIRECTORIES = CheckGroup(
     collect,
     (
         DoctorCheck("runtime-dir", "runtime_dir is writable, local, has room", judge_runtime),
+        DoctorCheck("state-dir", "state_dir is writable, on a local disk, has room", judge_state),
         DoctorCheck("log-dir", "log_dir is writable and has room", judge_logs),
         DoctorCheck("scratch", "the drivers' temporary directory has room and is not noexec", judge_scratch),
     ),

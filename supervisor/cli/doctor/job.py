@@ -132,7 +132,7 @@ def _file_trouble(subject: Subject, spec: JobSpec, named: str) -> Complaint:
                 else Complaint(f"{named} is no file on this host", "put it on every host")
             )
         base = subject.spec_path.parent if subject.spec_path is not None else Path()
-        alone = {"application": named, "py_files": (), "jars": (), "python": PythonSettings()}
+        alone = {"application": named, "py_files": (), "jars": (), "files": (), "python": PythonSettings()}
         local_files(spec.model_copy(update=alone), base)
     except SupervisorError as error:
         return error.complaint
@@ -329,7 +329,9 @@ JOB = CheckGroup(
     "job",
     collect,
     (
-        DoctorCheck("job-files", "application, py_files, jars and python.archive can be read", judge_files),
+        DoctorCheck(
+            "job-files", "application, py_files, jars, files and python.archive can be read", judge_files
+        ),
         DoctorCheck(
             "job-secrets", "${env:…} and ${file:…} of env and conf resolve on this host", judge_secrets
         ),

@@ -159,6 +159,11 @@ class Agent:
         """Says whether a start is being prepared on this host just now."""
         return bool(self._under_way)
 
+    def starting_uids(self) -> frozenset[str]:
+        """Returns the uids of which an attempt or a prepared driver may be starting just now."""
+        keys = frozenset(self._under_way) | self._prepared.under_way
+        return frozenset(key.rpartition(".")[0] for key in keys)
+
     def check_alone(self, timeout_s: float) -> None:
         """Raises Conflict if another live supervisor has this id; a predecessor's session may take a while to end."""
         client = self._open()

@@ -31,6 +31,7 @@ class MadeLaunch:
     run_dir: Path
     work_dir: Path
     files: Mapping[str, str] | None
+    tmp_dir: Path
 
     def properties(self) -> dict[str, str]:
         """Returns the properties of the driver. Raises OSError, ValueError."""
@@ -38,7 +39,9 @@ class MadeLaunch:
 
     def without_directories(self, text: str) -> str:
         """Returns ``text`` without the names of the attempt's own directories."""
-        return text.replace(f"{self.work_dir}/", "<work>/").replace(f"{self.run_dir}/", "<run>/")
+        for directory, name in ((self.work_dir, "work"), (self.run_dir, "run"), (self.tmp_dir, "tmp")):
+            text = text.replace(f"{directory}/", f"<{name}>/")
+        return text
 
 
 def difference(prepared: MadeLaunch, now: MadeLaunch) -> str:
@@ -49,6 +52,8 @@ def difference(prepared: MadeLaunch, now: MadeLaunch) -> str:
         return "it runs as another Unix user"
     if (prepared.launch.limits, prepared.launch.not_limited) != (now.launch.limits, now.launch.not_limited):
         return "the limits of its resources are others now"
+    if prepared.launch.cwd != now.launch.cwd:
+        return "it works in another directory"
     argv = [[each.without_directories(word) for word in each.launch.argv] for each in (prepared, now)]
     if argv[0] != argv[1]:
         return "its command line is another now"

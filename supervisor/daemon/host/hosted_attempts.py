@@ -16,8 +16,9 @@ from pathlib import Path
 
 from supervisor.clients import processes, run_dir
 from supervisor.clients.emptying import remove
-from supervisor.daemon.host.leftovers import LEFTOVERS, Leftovers
+from supervisor.daemon.host.leftovers import Leftovers
 from supervisor.errors import Corrupt
+from supervisor.model.host_directories import LEFTOVERS, StateDirectory, default_state_dir
 from supervisor.model.launch import NO_ATTEMPT, Launch
 from supervisor.model.records import Assignment
 from supervisor.records.codec import decode
@@ -93,18 +94,30 @@ class HostedAttempts:
     """Lists the attempts of this host, as its run directories say, including those that an earlier supervisor
     started here."""
 
-    def __init__(self, runtime_dir: Path, log_dir: Path) -> None:
+    def __init__(self, runtime_dir: Path, log_dir: Path, state: StateDirectory | None = None) -> None:
+        self.state = state or StateDirectory(default_state_dir(runtime_dir))
         self.attempts_dir = runtime_dir / "attempts"
         self.work_dir = runtime_dir / "work"
         self.artifacts_dir = runtime_dir / "artifacts"
         self.log_dir = log_dir
         self.leftovers = Leftovers(self.work_dir)
+        self.tmp_leftovers = Leftovers(self.state.tmp)
+        self.job_leftovers = Leftovers(self.state.jobs)
         self.fresh = threading.Event()
         """It is set when a shim was started: ``attempt_reporter``, which times starts, then begins its next
         round at once."""
         self._launches: dict[tuple[str, str], Launch] = {}
         self._prepared: dict[str, Launch] = {}
         self._lock = threading.Lock()
+
+    def remove_leftovers(self) -> None:
+        """Removes some of what was put aside, in bounded time. Raises OSError."""
+        for leftovers in (self.leftovers, self.tmp_leftovers, self.job_leftovers):
+            leftovers.remove()
+
+    def uids(self) -> frozenset[str]:
+        """Returns the uids that have an attempt or a prepared driver here."""
+        return frozenset(name.rpartition(".")[0] for name in self._names())
 
     def keys(self) -> frozenset[str]:
         """Returns ``<uid>.<attempt>`` of every attempt that has a run directory. An unlistable directory has none to
@@ -206,18 +219,19 @@ class HostedAttempts:
         return self.log_dir / name / f"{key}.log"
 
     def tidy(self, under_way: frozenset[str], assigned: frozenset[str] = frozenset()) -> None:
-        """Removes the working directories of attempts that are over, files that no hosted uid needs, and what
+        """Removes the directories of attempts that are over, files that no hosted uid needs, and what
         an agent that was killed left half made. ``under_way`` holds the keys that may be starting just
         now. The names of prepared drivers that are gone stay while they are ``assigned``: they say that the attempt was lost
-        here. An attempt that was handed over works where its driver was prepared. What a driver of another user has left is
-        only put aside.
+        here. An attempt that was handed over works where its driver was prepared. What a driver of another user has left,
+        and temporary directories, which may be large, are only put aside.
         """
         run_dir.remove_drafts(str(self.attempts_dir), under_way)
         run_dir.remove_dangling_links(str(self.attempts_dir), under_way | assigned)
         names = self._names()
         links = {key for key in names if self.prepared_key_of(key) is not None}
         keys = (names - links) | under_way
-        _remove_others(self.work_dir, keys | {LEFTOVERS}, self.leftovers.put_aside)
+        _remove_others(self.work_dir, keys | {LEFTOVERS}, self.leftovers.put_aside_of_users)
+        _remove_others(self.state.tmp, keys | {LEFTOVERS}, self.tmp_leftovers.put_aside)
         _remove_others(self.artifacts_dir, frozenset(key.rpartition(".")[0] for key in names | under_way))
 
 

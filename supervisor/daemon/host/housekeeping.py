@@ -6,9 +6,9 @@ its run directory (memory), so that no disk can stop it. When the attempt is ove
 aside (``ENDED``), and this thread moves it to ``<log_dir>/<name>/<uid>.<attempt>.shim.log``, beside the
 output of the driver. It removes logs of old attempts, and what is above the limits of a job and of the host
 (``log_limits``). Of prepared drivers to which no attempt was handed it keeps the newest few logs, and those of the ones
-that are still there. It removes what drivers of other Unix users have left (``leftovers``), and Python environments that
-no attempt uses (``spark.python_environments``). It probes every 30 s whether the store can be used: a
-store that is down shows in no driver, only in the next start.
+that are still there. It removes what drivers have left (``leftovers``), the working directories of jobs that are gone
+(``job_directories``), and Python environments that no attempt uses (``spark.python_environments``). It probes every 30 s
+whether the store can be used: a store that is down shows in no driver, only in the next start.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ PREPARED_KEPT = 3
 class Housekeeper:
     """Runs the thread. ``ended`` is ``<runtime_dir>/shim-logs``. ``check_store`` raises SupervisorError if
     the store can't be used. ``remove_leftovers`` removes some of what drivers of other users have left;
-    ``sweep_environments`` the Python environments that no attempt uses any more. ``limit`` is for the sum of the logs."""
+    ``sweep_environments`` the Python environments that no attempt uses any more. ``limit`` is for the sum of the logs;
+    ``sweep_job_directories`` removes the working directories of jobs that are gone."""
 
     def __init__(
         self,
@@ -55,7 +56,9 @@ class Housekeeper:
         remove_leftovers: Callable[[], None] = lambda: None,
         sweep_environments: Callable[[], None] = lambda: None,
         limit: LogLimit | None = None,
+        sweep_job_directories: Callable[[], None] = lambda: None,
     ) -> None:
+        self._sweep_job_directories = sweep_job_directories
         self._limit = limit
         self._attempts_dir = ended.parent / "attempts"
         self._sweep_environments = sweep_environments
@@ -88,6 +91,7 @@ class Housekeeper:
                 self._apart.attempt("store", self.ask_store, None)
                 self._apart.attempt("environments", self._sweep_environments, None)
                 self._apart.attempt("log limits", self.limit_logs, None)
+                self._apart.attempt("job directories", self._sweep_job_directories, None)
             self._stopping.wait(PERIOD_S)
 
     def keep_logs(self) -> None:

@@ -53,8 +53,9 @@ from supervisor.records.codec import encode
 from supervisor.records.layout import PREPARED_MARK, about_key
 from supervisor.registry.blobs import Blobs, artifact_key
 from supervisor.settings.file import Settings
-from supervisor.spark.prepare import AttemptPlace, prepare
+from supervisor.spark.attempt_place import AttemptPlace
 from supervisor.spark.prepare import files_of as files_now
+from supervisor.spark.prepare import prepare
 from supervisor.spark.refusal import Refused
 from supervisor.spec.job import JobSpec, from_canonical
 from supervisor.spec.s3a import S3Access, access_of_store
@@ -247,7 +248,10 @@ class Launcher:
         return fit
 
     def _made(self, key: str, launch: Launch, files: dict[str, str] | None) -> MadeLaunch:
-        return MadeLaunch(launch, self._hosted.attempts_dir / key, self._hosted.work_dir / key, files)
+        hosted = self._hosted
+        return MadeLaunch(
+            launch, hosted.attempts_dir / key, hosted.work_dir / key, files, hosted.state.tmp_of(key)
+        )
 
     def _handed_over(
         self, key: str, cold: Launch, fit: list[tuple[str, Launch]], check: PreflightCheck | None
@@ -396,6 +400,8 @@ class Launcher:
             user=user,
             not_limited=self._why_not_limited(limits.controllers()) if limits is not None else "",
             registry=self._registry,
+            is_alone=given.uid not in {each.uid for each in self._living().values()},
+            state_dir=self._hosted.state.path,
         )
         launch = prepare(spec, given, self._settings, place, lambda stored: self._fetch(given, user, stored))
         ignored = why_ignored(spec.env)

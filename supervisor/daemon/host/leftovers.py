@@ -1,6 +1,6 @@
-"""Removes the working directories of drivers of other Unix users when their attempts are over.
+"""Removes what drivers could write to when it is over: directories of attempts and of jobs (``model.host_directories``).
 
-The agent only puts them aside, by a rename, so that nothing that a driver has left there takes time in its round. A
+They are only put aside, by a rename, so that nothing that a driver has left there takes time in anybody's round. A
 thread for which nobody waits removes them (``housekeeping``), a bounded time in each of its rounds: first what the
 driver's user could write, as that user, then the rest, which is the supervisor's own. What cannot be removed yet is
 tried again, and said once.
@@ -11,40 +11,43 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import structlog
 
-from supervisor.clients.channel import CHANNEL, CWD, DRIVERS_OWN, let_pass, user_of
+from supervisor.clients.channel import CHANNEL, DRIVERS_OWN, let_pass, user_of
 from supervisor.clients.emptying import empty_as, remove
+from supervisor.model.host_directories import CWD, LEFTOVERS, SCRATCH
 
 log = structlog.get_logger(__name__)
 
-LEFTOVERS: Final = ".leftovers"
+WRITTEN: Final = (CWD, SCRATCH, f"{CHANNEL}/{DRIVERS_OWN}")
+"""What the driver could write to, below a directory that is the supervisor's own. Versions before had the first one in
+that of the attempt."""
 LIMIT_S: Final = 5.0
 PAUSE_MAX_S: Final = 300.0
 
 
 class Leftovers:
-    """Keeps what is to be removed below ``work_dir``."""
+    """Keeps what is to be removed below ``parent``, which has the directories."""
 
-    def __init__(self, work_dir: Path) -> None:
-        self._work_dir = work_dir
-        self._directory = work_dir / LEFTOVERS
+    def __init__(self, parent: Path) -> None:
+        self._directory = parent / LEFTOVERS
         # by name: when it is tried again, and the pause then
         self._pauses: dict[str, tuple[float, float]] = {}
 
-    def put_aside(self, directory: Path) -> bool:
-        """Puts the working directory of an attempt aside if a driver of another user had it; returns whether it did.
-        Raises OSError."""
+    def put_aside_of_users(self, directory: Path) -> bool:
+        """Puts the directory aside if a driver of another user could write to it; returns whether it did. Raises
+        OSError."""
         try:
             uid = user_of(str(directory))
         except ValueError:
             uid = None
-        if uid is None:
-            return False
+        return uid is not None and self.put_aside(directory)
+
+    def put_aside(self, directory: Path) -> bool:
+        """Puts the directory aside. Raises OSError."""
         let_pass(str(self._directory))
         directory.rename(self._directory / f"{directory.name}.{secrets.token_hex(4)}")
         return True
@@ -72,15 +75,18 @@ class Leftovers:
 
     def _remove(self, directory: Path, limit_s: float) -> bool:
         """Removes one; returns whether it is gone."""
-        written = [directory / CWD, directory / CHANNEL / DRIVERS_OWN]
-        with suppress(OSError, ValueError):
+        written = [path for path in (directory / name for name in WRITTEN) if path.exists()]
+        try:
             uid = user_of(str(directory))
-            if uid is not None and any(map(_has_something, written)):
-                empty_as(uid, [str(path) for path in written], limit_s)
+        except (OSError, ValueError):
+            return False
+        if uid is None:
+            return remove(str(directory), limit_s)
+        if any(map(_has_something, written)):
+            empty_as(uid, [str(path) for path in written], limit_s)
         try:
             for path in written:  # never gone through here
-                if path.exists():
-                    path.rmdir()
+                path.rmdir()
         except OSError:
             return False
         return remove(str(directory), limit_s)

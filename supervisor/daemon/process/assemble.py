@@ -46,8 +46,8 @@ from supervisor.daemon.host.fence_ahead import FenceAhead
 from supervisor.daemon.host.guardian import Guardian
 from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.daemon.host.housekeeping import ENDED, Housekeeper
+from supervisor.daemon.host.job_directories import JobDirectories
 from supervisor.daemon.host.launcher import Launcher
-from supervisor.daemon.host.leftovers import LEFTOVERS
 from supervisor.daemon.host.log_limits import LogLimit
 from supervisor.daemon.host.log_uploads import LogUploads
 from supervisor.daemon.host.prepared import HostCapacity
@@ -73,6 +73,7 @@ from supervisor.daemon.process.supervisor import LOOP_LIMIT_S, Supervisor, Super
 from supervisor.errors import AccessDenied, Corrupt, InvalidInput, NotSent, SupervisorError, Unreachable
 from supervisor.metrics import Metrics
 from supervisor.model.checkpoint_expectation import SeenQuery
+from supervisor.model.host_directories import LEFTOVERS
 from supervisor.model.labels import packed
 from supervisor.model.launch import Launch
 from supervisor.model.location import normalise
@@ -110,6 +111,7 @@ def build_supervisor(settings: Settings) -> Supervisor:
     """Returns the daemon of this host. Nothing is opened before its ``run``."""
     return Supervisor(
         settings.supervisor.runtime_dir,
+        settings.supervisor.state,
         lambda owner: Assembly(settings, owner, store_of(settings)).parts(),
         passable=_has_other_users(settings),
     )
@@ -161,7 +163,7 @@ class Assembly:
         self._leadership: Callable[[], object] = lambda: None
         self._host = socket.gethostname()
         runtime_dir = settings.supervisor.runtime_dir
-        self._hosted = HostedAttempts(runtime_dir, settings.supervisor.log_dir)
+        self._hosted = HostedAttempts(runtime_dir, settings.supervisor.log_dir, settings.supervisor.state)
         capacity = settings.supervisor.capacity
         self._prepared = PreparedDrivers(
             self._hosted, HostCapacity(self._host, capacity.drivers, capacity.memory_bytes)
@@ -264,11 +266,30 @@ class Assembly:
 
     def _housekeeper(self) -> Housekeeper:
         settings = self._settings.supervisor
-        ended, remove_leftovers = settings.runtime_dir / ENDED, self._hosted.leftovers.remove
+        ended, remove_leftovers = settings.runtime_dir / ENDED, self._hosted.remove_leftovers
         sweep_unused = partial(sweep, environments_dir(self._settings), self._hosted.work_dir)
         limit = LogLimit(settings.logs.per_job_bytes, settings.logs.per_host_bytes)
         return Housekeeper(
-            ended, settings.log_dir, self._store.check, self._metrics, remove_leftovers, sweep_unused, limit
+            ended,
+            settings.log_dir,
+            self._store.check,
+            self._metrics,
+            remove_leftovers,
+            sweep_unused,
+            limit,
+            self._job_directories().sweep,
+        )
+
+    def _job_directories(self) -> JobDirectories:
+        doubt = StartDoubt(self._layout, self._trust, self._epochs)
+        return JobDirectories(
+            self._hosted.state.jobs,
+            self._hosted.job_leftovers,
+            self._registry_id,
+            self._layout,
+            lambda: self._agent_.client,
+            lambda client: doubt.of(client, client.last_zxid),
+            lambda: self._hosted.uids() | self._agent_.starting_uids(),
         )
 
     def _follow(self, agent: Agent, contender: Contender[ZooClient]) -> None:

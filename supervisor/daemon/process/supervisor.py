@@ -44,6 +44,7 @@ from supervisor.daemon.process.api_server import ApiHttpServer
 from supervisor.daemon.process.http import HttpServer
 from supervisor.daemon.process.session_closer import SessionCloser
 from supervisor.errors import Conflict, InvalidInput, SupervisorError
+from supervisor.model.host_directories import StateDirectory
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -53,6 +54,8 @@ LOOP_LIMIT_S = 60.0
 
 STOP_TIMEOUT_S = 20.0
 LOCK = "supervisor.lock"
+RUNTIME_DIR, STATE_DIR = "supervisor.runtime_dir", "supervisor.state_dir"
+DISK_FAILS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EIO))
 
 
 @dataclass
@@ -85,9 +88,15 @@ class Supervisor:
     need to know it."""
 
     def __init__(
-        self, runtime_dir: Path, assemble: Callable[[Supervisor], SupervisorParts], *, passable: bool = False
+        self,
+        runtime_dir: Path,
+        state: StateDirectory,
+        assemble: Callable[[Supervisor], SupervisorParts],
+        *,
+        passable: bool = False,
     ) -> None:
         self._runtime_dir = runtime_dir
+        self._state = state
         self._passable = passable
         self._assemble = assemble
         self.stopping = threading.Event()
@@ -99,7 +108,9 @@ class Supervisor:
         """Runs until a signal or a defect, and returns the exit code. Raises SupervisorError if it cannot
         start."""
         lock = take_lock(self._runtime_dir, passable=self._passable)
+        state_lock = None
         try:
+            state_lock = take_state_lock(self._state, passable=self._passable)
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, self._on_signal)
             parts = self._assemble(self)
@@ -112,7 +123,8 @@ class Supervisor:
             notify("STOPPING=1")
             self._stop(parts)
         finally:
-            os.close(lock)
+            for held in filter(None, (lock, state_lock)):
+                os.close(held)
         return EXIT_CODE if self._failure else 0
 
     def failed(self, what: str, error: BaseException) -> None:
@@ -214,34 +226,54 @@ def take_lock(runtime_dir: Path, *, passable: bool = False) -> int:
     another supervisor lives, InvalidInput if the directory can't be used.
     """
     try:
-        make_private(runtime_dir, passable=passable)
-        descriptor = os.open(runtime_dir / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return _locked(runtime_dir, RUNTIME_DIR, passable=passable)
     except OSError as error:
-        raise InvalidInput(
-            f"supervisor.runtime_dir {runtime_dir} cannot be used ({error.strerror})",
-            "create it, or choose another",
-        ) from None
+        raise _unusable(RUNTIME_DIR, runtime_dir, error) from None
+
+
+def take_state_lock(state: StateDirectory, *, passable: bool = False) -> int | None:
+    """Takes the lock that allows one supervisor per state directory: it removes what drivers have left there, and knows of
+    its own alone. Returns its descriptor, or None on a disk that is full or fails: living drivers are to be adopted all the
+    same (F56). Raises as ``take_lock``."""
+    try:
+        make_private(state.tmp, STATE_DIR, passable=passable)
+        return _locked(state.jobs, STATE_DIR, passable=passable)
+    except OSError as error:
+        if error.errno in DISK_FAILS:
+            return None
+        raise _unusable(STATE_DIR, state.path, error) from None
+
+
+def _locked(directory: Path, key: str, *, passable: bool) -> int:
+    make_private(directory, key, passable=passable)
+    descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
         raise Conflict(
-            f"another supervisor is running with runtime_dir {runtime_dir}",
+            f"another supervisor is running with {key.rpartition('.')[2]} {directory}",
             "stop it, or choose another directory",
         ) from None
     return descriptor
 
 
-def make_private(runtime_dir: Path, *, passable: bool = False) -> None:
+def _unusable(key: str, directory: Path, error: OSError) -> InvalidInput:
+    return InvalidInput(
+        f"{key} {directory} cannot be used ({error.strerror})", "create it, or choose another"
+    )
+
+
+def make_private(directory: Path, key: str = RUNTIME_DIR, *, passable: bool = False) -> None:
     """Makes the directory, or makes sure that it is this user's alone: whoever may write there may exchange
     deadlines, locks and programs. Drivers of other users need it ``passable``: they get to what they know the name of and
     are granted, and see nothing.
 
     A link that root or this user has made is followed. Raises InvalidInput if it is another user's, OSError.
     """
-    if not os.path.lexists(runtime_dir):
-        runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    us, link, found = os.geteuid(), runtime_dir.lstat(), runtime_dir.stat()
+    if not os.path.lexists(directory):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    us, link, found = os.geteuid(), directory.lstat(), directory.stat()
     mode = stat.S_IMODE(found.st_mode)
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -249,16 +281,16 @@ def make_private(runtime_dir: Path, *, passable: bool = False) -> None:
     if by_link or found.st_uid != us:
         what = f"a link of {_user(link.st_uid)}" if by_link else f"a directory of {_user(found.st_uid)}"
         raise InvalidInput(
-            f"supervisor.runtime_dir {runtime_dir} is {what} (mode {mode:04o}), and this supervisor runs as {_user(us)}: "
+            f"{key} {directory} is {what} (mode {mode:04o}), and this supervisor runs as {_user(us)}: "
             f"chown it to {_user(us)}, or choose another, which is made if it does not exist"
         )
     wanted = TRAVERSED if passable else 0o700
     if mode & 0o077 & ~wanted:
         log.warning(
-            "runtime_dir_tightened", runtime_dir=str(runtime_dir), was=f"{mode:04o}", now=f"{wanted:04o}"
+            "runtime_dir_tightened", runtime_dir=str(directory), was=f"{mode:04o}", now=f"{wanted:04o}"
         )
     if mode & 0o077 != wanted & 0o077:
-        runtime_dir.chmod(wanted)
+        directory.chmod(wanted)
 
 
 def _user(uid: int) -> str:
@@ -279,7 +311,7 @@ def check_log_dir(log_dir: Path) -> None:
         if not os.access(log_dir, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, "it cannot be written to")
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        if error.errno in DISK_FAILS:
             return
         raise InvalidInput(
             f"supervisor.log_dir {log_dir} cannot be used ({error.strerror})", "create it, or choose another"

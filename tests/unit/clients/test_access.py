@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from supervisor.clients.access import ENTER, READ, WRITE, grant, granted
-from supervisor.clients.channel import CHANNEL, CWD, DRIVERS_OWN, let_pass, let_read, make_channel, user_of
+from supervisor.clients.channel import (
+    CHANNEL,
+    DRIVERS_OWN,
+    let_pass,
+    let_read,
+    make_channel,
+    open_to,
+    user_of,
+)
 
 
 def test_a_user_is_granted_beside_those_that_were(tmp_path: Path) -> None:
@@ -46,17 +54,23 @@ def test_a_channel_is_made_again_as_it_was(tmp_path: Path) -> None:
     assert channel == str(tmp_path / CHANNEL)
     assert user_of(str(tmp_path)) == 20001
     has = {
-        name: granted(str(tmp_path / name)).get(20001)
-        for name in ("", CHANNEL, f"{CHANNEL}/{DRIVERS_OWN}", CWD)
+        name: granted(str(tmp_path / name)).get(20001) for name in ("", CHANNEL, f"{CHANNEL}/{DRIVERS_OWN}")
     }
     everything = READ | WRITE | ENTER
     assert has == {
         "": READ | ENTER,
         CHANNEL: READ | ENTER,
         f"{CHANNEL}/{DRIVERS_OWN}": everything,
-        CWD: everything,
     }
     assert (tmp_path / "user").stat().st_mode & 0o077 == 0
+
+
+def test_a_directory_is_opened_to_a_user_and_says_to_whom(tmp_path: Path) -> None:
+    (tmp_path / "cwd").mkdir(0o700)
+    for _ in range(2):
+        open_to(str(tmp_path), "cwd", 20001)
+    assert (granted(str(tmp_path)), user_of(str(tmp_path))) == ({20001: ENTER}, 20001)
+    assert granted(str(tmp_path / "cwd")) == {20001: READ | WRITE | ENTER}
 
 
 def test_who_has_no_channel_is_the_supervisors_own(tmp_path: Path) -> None:

@@ -537,7 +537,14 @@ def test_a_start_gets_the_archive_of_its_host(
     (tmp_path / "app.py").touch()
 
     def started(settings: Settings = settings, **keys: object) -> tuple[str, dict[str, str]]:
-        place = AttemptPlace("h1", tmp_path / "run", tmp_path / "work", tmp_path / "log", environ=environ)
+        place = AttemptPlace(
+            "h1",
+            tmp_path / "run",
+            tmp_path / "work",
+            tmp_path / "log",
+            environ=environ,
+            state_dir=tmp_path / "state",
+        )
         launch = prepare(make_spec(**keys), assignment, settings, place, lambda key: tmp_path / "app.py")
         return launch.class_archive, parse_properties((tmp_path / "work" / "spark.properties").read_text())
 
@@ -551,7 +558,7 @@ def test_a_start_gets_the_archive_of_its_host(
     assert properties[OPTIONS_KEY].endswith(f"-XX:SharedArchiveFile={file} {' '.join(LATE_C2)} -Dmine=1")
     assert properties[CLASS_PATH_KEY] == f"{real_toolchain.home}/jars/*"
     said, properties = started(conf={OPTIONS_KEY: "-XX:+UseZGC"})
-    assert said.startswith("off: conf") and properties[OPTIONS_KEY] == "-XX:+UseZGC"
+    assert said.startswith("off: conf") and properties[OPTIONS_KEY].endswith("/t -XX:+UseZGC")
     off = settings.model_copy(update={"spark": settings.spark.model_copy(update={"class_archive": "off"})})
     assert started(off)[0] == f"off: {OFF}"
     (real_toolchain.home / "conf").mkdir()

@@ -158,7 +158,7 @@ def test_to_a_driver_of_another_user_nothing_of_the_supervisors_passes(
     }
     of_user = {"HOME": "/home/etl", "USER": "etl", "LOGNAME": "etl"}
     spec = make_spec(env={"TOKEN": "${env:AWS_SECRET_ACCESS_KEY}", "USER": "x"})
-    env = build_environment(spec, assignment, toolchain, given, REPORT, of_user=of_user)
+    env = build_environment(spec, assignment, toolchain, given, REPORT, own=of_user, of_other_user=True)
     assert {"AWS_SECRET_ACCESS_KEY", "https_proxy"} & env.keys() == set()
     assert (env["HOME"], env["LOGNAME"], env["USER"], env["TOKEN"]) == ("/home/etl", "etl", "x", "s")
     assert (env["PATH"], env["LC_ALL"], env["HADOOP_CONF_DIR"]) == ("/usr/bin", "C.UTF-8", "/h")

@@ -188,7 +188,14 @@ def prepared(
         """The properties of a job with a checkpoint on S3, and what was told."""
         runtime = settings.supervisor.model_copy(update={"runtime_dir": tmp_path / "runtime"})
         (tmp_path / "app.py").touch()
-        place = AttemptPlace("h1", tmp_path / "run", tmp_path / "work", tmp_path / "log", environ=environ)
+        place = AttemptPlace(
+            "h1",
+            tmp_path / "run",
+            tmp_path / "work",
+            tmp_path / "log",
+            environ=environ,
+            state_dir=tmp_path / "state",
+        )
         launch = prepare(
             make_spec(checkpoint="s3a://bkt/ck", **keys),
             assignment,

@@ -65,7 +65,14 @@ def test_the_daemon_prepares_the_start_with_the_hosts(
             "supervisor": settings.supervisor.model_copy(update={"runtime_dir": tmp_path / "runtime"}),
         }
     )
-    place = AttemptPlace("h1", tmp_path / "run", tmp_path / "work", tmp_path / "log", environ=environ)
+    place = AttemptPlace(
+        "h1",
+        tmp_path / "run",
+        tmp_path / "work",
+        tmp_path / "log",
+        environ=environ,
+        state_dir=tmp_path / "state",
+    )
     launch = prepare(planted, assignment, settings, place, lambda _key: tmp_path / "app.py")
     assert (host_java.read_text(), hostile.ran()) == ("ran\n", "")
     assert launch.argv[0] == str(spark_home / "bin" / "spark-submit")

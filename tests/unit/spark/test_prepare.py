@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import stat
@@ -12,7 +13,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from supervisor.clients.access import ENTER, READ, granted
+from supervisor.clients.access import ENTER, READ, WRITE, granted
 from supervisor.daemon.host.fence_ahead import FenceAhead
 from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, Unreachable
 from supervisor.model.application_tag import tags_of
@@ -38,7 +39,12 @@ Fetch = Callable[[str], Path]
 @pytest.fixture
 def place(tmp_path: Path, environ: dict[str, str]) -> AttemptPlace:
     return AttemptPlace(
-        "host1", tmp_path / "attempts" / "u1.3", tmp_path / "work" / "u1.3", tmp_path / "log", environ=environ
+        "host1",
+        tmp_path / "attempts" / "u1.3",
+        tmp_path / "work" / "u1.3",
+        tmp_path / "log",
+        environ=environ,
+        state_dir=tmp_path / "state",
     )
 
 
@@ -270,11 +276,14 @@ def test_a_launch_of_another_user(
     assert launch.limits is not None and launch.limits.memory == 2 * 2**30
     assert launch.env["SPARK_SUPERVISOR_REPORT"] == f"{channel}/report"
     assert launch.env["SPARK_SUPERVISOR_ORDERS"] == f"{channel}/driver/orders"
-    assert (launch.env["HOME"], launch.env["USER"], launch.cwd) == (
-        str(work / "cwd"),
-        "etl",
-        str(work / "cwd"),
-    )
+    job = place.state_dir / "jobs" / f"{assignment.uid}@20001"
+    scratch = place.state_dir / "tmp" / "u1.3" / "t"
+    assert (launch.env["HOME"], launch.env["USER"], launch.cwd) == (str(scratch), "etl", str(job / "cwd"))
+    for directory in (job / "cwd", scratch):
+        assert granted(str(directory)) == {20001: READ | WRITE | ENTER}
+        assert granted(str(directory.parent)) == {20001: ENTER}
+        assert stat.S_IMODE(directory.parent.parent.stat().st_mode) == 0o711
+        assert (directory.parent / "user").read_text() == "20001\n"
     assert stat.S_IMODE(work.parent.stat().st_mode) == 0o711
     assert granted(str(work)) == {20001: READ | ENTER}
     assert granted(str(work / "spark.properties")) == {20001: READ}
@@ -289,6 +298,87 @@ def test_a_launch_of_the_supervisors_user_is_as_ever(
     assert (launch.user, launch.channel, launch.limits, launch.not_limited) == (None, "", None, "")
     assert not {b"user", b"channel", b"limits"} & set(re.findall(rb'"(\w+)":', encode(launch, 1 << 20)))
     assert not (place.work_dir / "channel").exists()
+
+
+def properties_of(place: AttemptPlace) -> dict[str, str]:
+    return parse_properties((place.work_dir / "spark.properties").read_text())
+
+
+def test_the_working_directory_is_the_jobs_and_the_temporary_one_the_attempts(
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
+) -> None:
+    first = prepare(make_spec(), assignment, settings, place, stored)
+    assert first.cwd == str(place.state_dir / "jobs" / assignment.uid / "cwd")
+    assert properties_of(place)["spark.sql.warehouse.dir"] == f"file://{first.cwd}/spark-warehouse"
+    scratch = place.state_dir / "tmp" / "u1.3" / "t"
+    assert properties_of(place)["spark.driver.extraJavaOptions"] == f"-Djava.io.tmpdir={scratch}"
+    assert (first.env["TMPDIR"], scratch.is_dir()) == (str(scratch), True)
+    assert "spark.local.dir" not in properties_of(place), "executors of a cluster would get it"
+    Path(first.cwd, "rows").write_text("57")
+    next_place = replace(place, work_dir=place.work_dir.with_name("u1.4"))
+    second = prepare(make_spec(), replace(assignment, attempt=4), settings, next_place, stored)
+    assert second.cwd == first.cwd and Path(second.cwd, "rows").read_text() == "57"
+    assert second.env["TMPDIR"] != first.env["TMPDIR"]
+
+
+def test_what_the_job_says_of_its_temporary_directory_and_warehouse_wins(
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
+) -> None:
+    options = "-Djava.io.tmpdir=/mnt/tmp"
+    conf = {"spark.driver.extraJavaOptions": options, "spark.sql.warehouse.dir": "s3a://b/w"}
+    launch = prepare(make_spec(conf=conf, env={"TMPDIR": "/mnt/python"}), assignment, settings, place, stored)
+    found = properties_of(place)
+    assert (found["spark.driver.extraJavaOptions"], found["spark.sql.warehouse.dir"]) == (
+        options,
+        "s3a://b/w",
+    )
+    assert launch.env["TMPDIR"] == "/mnt/python"
+
+
+def test_files_are_beside_the_application_in_its_directory_and_with_spark(
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
+) -> None:
+    spec = make_spec(files=["store:k/etl_config.json", "store:k/log4j2.xml"])
+    launch = prepare(spec, assignment, settings, place, stored)
+    assert Path(launch.cwd, "etl_config.json").read_text() == "pass"
+    application = Path(launch.argv[-1])
+    assert application.name == "app.py" and (application.parent / "log4j2.xml").read_text() == "pass"
+    of_spark = properties_of(place)["spark.files"].split(",")
+    assert [Path(file).name for file in of_spark] == ["app.py", "etl_config.json", "log4j2.xml"]
+    assert launch == prepare(spec, assignment, settings, place, stored)
+
+
+def test_a_file_of_the_host_is_read_once_and_kept(
+    make_spec: MakeSpec,
+    assignment: Assignment,
+    settings: Settings,
+    place: AttemptPlace,
+    stored: Fetch,
+    tmp_path: Path,
+) -> None:
+    """Whoever can change it later must not have the supervisor read another file for the job."""
+    there = tmp_path / "etl_config.json"
+    there.write_text("of the host")
+    launch = prepare(make_spec(files=[f"local:{there}"]), assignment, settings, place, stored)
+    named = properties_of(place)["spark.files"].split(",")[1]
+    assert Path(named).is_relative_to(place.work_dir) and Path(named).read_text() == "of the host"
+    assert Path(launch.cwd, there.name).read_text() == "of the host"
+
+
+def test_a_prepared_driver_gets_no_other_files_than_those_of_the_driver_that_runs(
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
+) -> None:
+    old, new = make_spec(files=["store:k/a.json"]), make_spec(files=["store:k/b.json"])
+    launch = prepare(old, assignment, settings, place, stored)
+    beside = replace(place, work_dir=place.work_dir.with_name("u1.p7"), is_alone=False)
+    nobody = replace(assignment, attempt=0)
+    prepare(old, nobody, settings, beside, stored)
+    with pytest.raises(Refused, match="its files differ") as refused:
+        prepare(new, nobody, settings, beside, stored)
+    assert refused.value.cause is Cause.NOT_STARTED
+    assert sorted(os.listdir(launch.cwd)) == ["a.json"]
+    prepare(new, nobody, settings, replace(beside, is_alone=True), stored)
+    assert sorted(os.listdir(launch.cwd)) == ["b.json"]
 
 
 # -- more than one Spark, more than one Python ------------------------------------------------------------------------

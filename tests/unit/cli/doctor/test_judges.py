@@ -185,7 +185,8 @@ HOST = HostFacts(
     http="127.0.0.1:8780",
 )
 DIRECTORY = Directory("/run/x", True, "/run/x", file_system="tmpfs", free_bytes=8 * GIB, free_files=100_000)
-DIRECTORIES = DirectoryFacts(DIRECTORY, DIRECTORY, DIRECTORY)
+ON_DISK = replace(DIRECTORY, path="/var/lib/x", existing="/var/lib/x", file_system="ext4")
+DIRECTORIES = DirectoryFacts(DIRECTORY, DIRECTORY, DIRECTORY, ON_DISK)
 JOB = JobFacts(True, 2, memory_bytes=2 * GIB, driver_memory="1g")
 
 
@@ -759,6 +760,15 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("runtime-dir", runtime(free_files=3), PROBLEM, "3 inodes"),
     ("runtime-dir", runtime(file_system="nfs4"), PROBLEM, "tmpfs"),
     ("runtime-dir", runtime(noexec=True), WARNING, "noexec"),
+    ("state-dir", DIRECTORIES, OK, "can be used"),
+    ("state-dir", replace(DIRECTORIES, state=replace(DIRECTORY, free_bytes=1 << 20)), PROBLEM, "make room"),
+    (
+        "state-dir",
+        replace(DIRECTORIES, state=replace(DIRECTORY, file_system="tmpfs")),
+        WARNING,
+        "lost with a reboot",
+    ),
+    ("state-dir", replace(DIRECTORIES, state=replace(DIRECTORY, file_system="nfs4")), WARNING, "local disk"),
     ("log-dir", DIRECTORIES, OK, "can be used"),
     ("log-dir", replace(DIRECTORIES, logs_most_bytes=10 << 30), OK, "; 10g of output are kept at most"),
     ("log-dir", replace(DIRECTORIES, logs=replace(DIRECTORY, free_bytes=1 << 20)), PROBLEM, "make room"),

@@ -39,6 +39,7 @@ class Site(Slow):
         self.env = {"SECRET": "s3cret", "SPARK_SUPERVISOR_CHECKPOINT": "s3a://b/x"}
         self.properties = {"spark.x": "1"}
         self.fetched = "content"
+        self.cwd = str(self.hosted.state.of_job("uid-a") / "cwd")
         self.is_python = True
         self.spawned: list[str] = []
         self.together = threading.Barrier(1)
@@ -61,9 +62,10 @@ class Site(Slow):
             **self.env,
             "SPARK_SUPERVISOR_ATTEMPT": str(given.attempt),
             "SPARK_SUPERVISOR_REPORT": f"{run}/report",
+            "TMPDIR": f"{self.hosted.state.tmp_of(key)}/t",
         }
         argv = ("spark-submit", "--properties-file", f"{work}/{PROPERTIES}", "app")
-        return replace(launch, env=env, argv=argv, cwd=f"{work}/cwd", hosts="now:1")
+        return replace(launch, env=env, argv=argv, cwd=self.cwd, hosts="now:1")
 
     def shim(self, directory: str, _cgroup: str | None) -> object:
         self.spawned.append(Path(directory).name)

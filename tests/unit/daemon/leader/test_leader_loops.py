@@ -13,6 +13,7 @@ import structlog
 from supervisor.daemon.leader.leader import Leader
 from supervisor.daemon.loops.watchdog import Watchdog
 from supervisor.daemon.process.supervisor import Supervisor
+from supervisor.model.host_directories import StateDirectory
 
 
 class Loops:
@@ -87,7 +88,9 @@ def test_a_defect_that_ends_a_loop_of_the_process_ends_the_process(tmp_path: Pat
     def fail(_loop: object) -> None:
         raise KeyError("planted")
 
-    supervisor = Supervisor(tmp_path, lambda _owner: pytest.fail("nothing is assembled"))
+    supervisor = Supervisor(
+        tmp_path, StateDirectory(tmp_path / "state"), lambda _owner: pytest.fail("nothing is assembled")
+    )
     watchdog = Watchdog(end=pytest.fail, locked_limit_s=None)
     with structlog.testing.capture_logs() as logs:
         supervisor._spawn("agent", fail, watchdog)
