@@ -43,6 +43,7 @@ BUILDERS: dict[type[Any], Callable[[LeaderWriteContext, Any], Transaction]] = {
         prepared=a.prepared,
         moved_by=a.moved_by,
         queries=a.queries,
+        left=a.left,
     ),
     Unassign: lambda context, a: write.unassign(context, a.name, a.own, a.why),
     Drain: lambda context, a: write.drain(context, a.ref, a.own, a.why),

@@ -11,7 +11,8 @@ The newest offset is searched near the remembered batch. Names are numbers witho
 sorts before ``offsets/9``: one page after the remembered name has all newer ones of as many digits, and a
 second one is for those with one digit more.
 
-``left_behind`` asks the opposite question with the same requests: has an attempt left anything that was not there before?
+``left_behind`` asks the opposite question: has an attempt left anything that was not there before? A planned batch that is
+not committed is nothing, where ``checkpoint.planned_batch`` says that the code of before can run it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from supervisor.checkpoint.layout import (
     parse_offset,
     runs_of,
 )
+from supervisor.checkpoint.planned_batch import why_not_replayed
 from supervisor.clients.store.base import StoreEntry
 from supervisor.clients.store.tree import Tree
 from supervisor.errors import Corrupt, NotFound
@@ -91,7 +93,8 @@ def preflight_of_first(tree: Tree, previous_user: str) -> CheckpointFinding | No
 
 
 def left_behind(tree: Tree, known: Sequence[SeenQuery]) -> str:
-    """Returns what is in the checkpoint beyond the batches of ``known``, as a phrase; it is empty if there is nothing.
+    """Returns what is in the checkpoint from which the code that committed the batches of ``known`` can't go on, as a
+    phrase; it is empty if there is nothing.
 
     A batch is begun by its offset, so the newest offset of each query says it. A query that is not known, or one that is
     known and not there, is something else than before. Raises Unreachable and AccessDenied.
@@ -107,8 +110,13 @@ def left_behind(tree: Tree, known: Sequence[SeenQuery]) -> str:
         there.add(found)
         folder = f"{query_folder}/{OFFSETS}" if query_folder else OFFSETS
         newest = max(_near(tree, folder, batches[found]), default=None)
-        if newest is not None:
-            return f"batch {newest} of query {found} was begun, and the last one before was {batches[found]}"
+        left = (
+            ""
+            if newest is None
+            else why_not_replayed(tree, query_folder, SeenQuery(found, batches[found]), newest)
+        )
+        if left:
+            return left
     missing = next((query for query in batches if query not in there), None)
     return f"query {missing} is not there" if missing is not None else ""
 

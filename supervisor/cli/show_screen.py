@@ -243,6 +243,8 @@ def _update(update: dict[str, Any] | None) -> str | None:
         return (
             f"to revision {update['target']}, given up: {update['why']}; {update['stable']} goes on ({who})"
         )
+    if update["state"] == "broken":
+        return f"from revision {update['stable']} to {update['target']}: {update['why']} ({who})"
     if update["state"] == "rolled_back":
         return f"to revision {update['target']}, rolled back: {update['why']}; {update['stable']} runs again ({who})"
     return f"from revision {update['stable']} to {update['target']}: {update['state']} ({who})"

@@ -35,6 +35,7 @@ class Assign:
     prepared: bool = False  # a driver waits there that can take the attempt
     moved_by: str = ""  # the drain of a host by which the job left that host (``Ownership.moved_by``)
     queries: tuple[str, ...] = ()  # what is known of the checkpoint, as pairs of ``CheckpointExpectation``
+    left: str = ""  # why the update of the job is not rolled back, though it has failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +214,8 @@ class Note:
     ``moves`` is not empty if the job is to leave its host and goes on there for now: it is what that waits for,
     ``ROOM_ELSEWHERE`` or another text. With ``holds_stop`` its driver is to be stopped, and goes on because no host could
     start it again now. ``saves`` says that an update waits for a savepoint of its job, ``restores`` that
-    a roll back waits for the copy of one: the leader makes both beside its passes.
+    a roll back waits for the copy of one: the leader makes both beside its passes. ``examines`` says that a roll back waits
+    for an examination of the checkpoint, beside the passes, too. Of these three ``wait_s`` is the longest wait.
     """
 
     name: str
@@ -227,6 +229,7 @@ class Note:
     holds_stop: bool = False
     saves: bool = False
     restores: bool = False
+    examines: bool = False
 
 
 @dataclass(frozen=True, slots=True)

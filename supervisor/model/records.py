@@ -579,7 +579,8 @@ class JudgedUpdate:
 
     ``failures`` are those of attempts before this one that count against the update. ``driver_memory`` (bytes) and
     ``raised`` are those of the last attempt of the revision before, as in ``Ownership``. ``queries`` are the pairs of
-    ``CheckpointExpectation`` that were known when the first attempt of the target was assigned.
+    ``CheckpointExpectation`` that were known when the first attempt of the target was assigned. ``left`` is why a
+    target that has failed was not rolled back, for people: what it has left in the checkpoint.
     """
 
     target: Count
@@ -587,7 +588,12 @@ class JudgedUpdate:
     driver_memory: Bytes = field(default=0, metadata=OMITTED)
     raised: Count = field(default=0, metadata=OMITTED)
     queries: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    left: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+LEFT_MAX_BYTES: Final = 160
+"""What a failed target has left is cut to this length in the record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

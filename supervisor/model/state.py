@@ -372,6 +372,8 @@ def _of_update(job: JobRef, own: Ownership) -> str:
         return f"revision {update.target} was given up (revisions {job.name})"
     if is_pending(job, own):
         return f"its update to revision {update.target} is under way"
+    if why_update_failed(job, own):
+        return f"revision {update.target} has failed and is not rolled back (explain {job.name})"
     return f"revision {update.target} is observed" if observed_update(job) is not None else ""
 
 
@@ -520,7 +522,7 @@ def with_rolled_back(job: JobRef, update: Update) -> tuple[int, ...]:
     return (*job.rolled_back, update.target)[-ROLLED_BACK_KEPT:]
 
 
-def standing_update(job: JobRef) -> Update | None:
+def standing_update(job: JobRef | Result) -> Update | None:
     """Returns the update to the revision that ``job`` has now, or None: there was none, or it was given up or rolled back,
     or the revision came about otherwise."""
     update = job.update
@@ -535,12 +537,15 @@ def has_begun(job: JobRef, update: Update, own: Ownership) -> bool:
 
 
 class UpdateState(StrEnum):
-    """Says how far an update is. Without a driver of the target it is ``adopted``: the next attempt is of the target."""
+    """Says how far an update is. Without a driver of the target it is ``adopted``: the next attempt is of the target.
+    ``failed`` is one that was given up, ``broken`` one whose target has failed while it was observed, for as long as it is
+    not rolled back."""
 
     PREPARING = "preparing"
     ADOPTED = "adopted"
     OBSERVING = "observing"
     DONE = "done"
+    BROKEN = "broken"
     FAILED = "failed"
     ROLLED_BACK = "rolled_back"
 
@@ -560,6 +565,8 @@ def update_state(job: JobRef, own: Ownership | None) -> UpdateState | None:
         return UpdateState.ADOPTED
     if is_pending(job, own):
         return UpdateState.PREPARING
+    if why_update_failed(job, own):
+        return UpdateState.BROKEN
     if own.revision != update.target or own.state is OwnState.ASSIGNED:
         return UpdateState.ADOPTED
     if observed_update(job) is not None:
@@ -567,7 +574,7 @@ def update_state(job: JobRef, own: Ownership | None) -> UpdateState | None:
     return UpdateState.DONE if own.state is OwnState.CLAIMED else UpdateState.ADOPTED
 
 
-def observed_update(job: JobRef) -> Update | None:
+def observed_update(job: JobRef | Result) -> Update | None:
     """Returns the update whose target the leader still judges, or None: its target stands, and was not observed for long
     enough."""
     update = standing_update(job)
@@ -617,6 +624,32 @@ def why_update_failed(job: JobRef, own: Ownership) -> str:
     return (
         f"{what}: rollback {job.name} makes revision {update.before.revision} go on from the same checkpoint"
     )
+
+
+def goes_back_in_any_case(job: JobRef, own: Ownership) -> bool:
+    """Says whether the failed update of ``job`` is rolled back whatever it has left: then no attempt follows by back-off."""
+    update = job.update
+    if update is None or update.policy is None or not why_update_failed(job, own):
+        return False
+    rule = update.policy.rollback
+    return rule is RollbackRule.CONTINUE or (rule is RollbackRule.SAVEPOINT and bool(update.savepoint))
+
+
+def left_by_update(job: JobRef, own: Ownership) -> str:
+    """Returns why the failed update of ``job`` was not rolled back, as the leader kept it with the next attempt; it is empty
+    if nothing was kept."""
+    judged = judged_update(job, own)
+    return judged.left if judged is not None else ""
+
+
+def why_of_update(job: JobRef, own: Ownership | None) -> str:
+    """Returns why the newest update of ``job`` did not come to stay, with what helps; it is empty if it did, or may."""
+    update = job.update
+    if update is None:
+        return ""
+    failed = why_update_failed(job, own) if own is not None else ""
+    left = left_by_update(job, own) if own is not None else ""
+    return update.rolled_back or update.given_up or (f"{failed} ({left})" if failed and left else failed)
 
 
 def _counts(job: JobRef, own: Ownership) -> bool:

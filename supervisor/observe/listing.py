@@ -31,7 +31,14 @@ from supervisor.model.records import (
     Result,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
-from supervisor.model.state import JobState, Shown, account_of, shown_state, state_of_ended
+from supervisor.model.state import (
+    JobState,
+    Shown,
+    account_of,
+    goes_back_in_any_case,
+    shown_state,
+    state_of_ended,
+)
 from supervisor.model.transaction import Node
 from supervisor.model.view import Row, SeenAcceptance, SeenLease, SeenPreparation, View
 from supervisor.observe.prepared import prepared_by_uid
@@ -299,9 +306,12 @@ def _failures(job: JobRef, own: Ownership) -> int:
 
 
 def _next_attempt_at_s(job: JobRef, own: Ownership) -> float | None:
-    """Returns, for display, the wall time of the exit, plus the back-off."""
+    """Returns, for display, the wall time of the exit, plus the back-off. A job that goes back to an earlier revision waits
+    for that, and not for the back-off."""
     exit_at_s = exited_at_s(own)
-    return None if exit_at_s is None else exit_at_s + account_of(job, own).delay_s
+    if exit_at_s is None or goes_back_in_any_case(job, own):
+        return None
+    return exit_at_s + account_of(job, own).delay_s
 
 
 def exited_at_s(own: Ownership) -> float | None:

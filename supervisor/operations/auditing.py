@@ -1,5 +1,5 @@
 """Writes down who asks for a write, before the write: a line of the audit has the id of the multi, by which the registry
-tells whether it came about.
+tells whether it came about. A multi that changes several jobs has a line for each.
 
 ``operations.jobs``, ``cluster``, ``accept_registry``, ``secure_registry`` and ``cli.savepoint`` call it. Which writes wait
 for their line:
@@ -12,7 +12,7 @@ for their line:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,17 +78,30 @@ class Auditor:
         else:
             self._write(write, late=True)
 
-    def commit(self, write: AskedWrite, commit: Callable[[], bool]) -> bool:
-        """Returns what ``commit`` returns, which carries out ``write``, and has its line written before or after it. One
-        whose outcome is unknown may have come about, and has its line. Raises what ``before`` and ``commit`` raise."""
-        self.before(write)
+    def commit(
+        self, write: AskedWrite, commit: Callable[[], bool], beside: Sequence[AskedWrite] = ()
+    ) -> bool:
+        """Returns what ``commit`` returns, which carries out ``write``, and has its line written before or after it.
+
+        ``beside`` is what the same multi does to other jobs: each has a line of its own. What may have come about has its
+        line, too: a multi whose outcome is unknown, or which was interrupted. Raises what ``before`` and ``commit`` raise.
+        """
+        lines = (write, *beside)
+        for each in lines:
+            self.before(each)
+        is_known = False
         try:
             committed = commit()
+            is_known = not committed
         except OutcomeUnknown:
-            self.after(write)
             raise
-        if committed:
-            self.after(write)
+        except SupervisorError:
+            is_known = True  # nothing was done
+            raise
+        finally:
+            if not is_known:
+                for each in lines:
+                    self.after(each)
         return committed
 
     @contextmanager

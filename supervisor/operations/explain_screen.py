@@ -17,7 +17,7 @@ from supervisor.operations.context import CommandContext
 from supervisor.operations.explain_words import absent_text, brief, long_silence_s, plain_lines
 from supervisor.operations.scene import Scene, explain_all, explain_name, stall_timeout_of
 from supervisor.operations.spans import span
-from supervisor.plan.explain import Explanation
+from supervisor.plan.explain import UNLESS, Explanation
 
 ACCEPT = "spark-supervisor accept-registry --help"
 
@@ -102,7 +102,8 @@ def lines_of(explained: Explanation, wall_now_s: float) -> Iterator[tuple[str, s
     if explained.held_by:
         yield "held", str(explained.held_by)
     if explained.waits_for:
-        yield "waits for", str(explained.waits_for) + _until(explained.wait_s, wall_now_s)
+        latest = " at the latest" if explained.wait_s is not None and UNLESS[explained.waits_for.kind] else ""
+        yield "waits for", str(explained.waits_for) + _until(explained.wait_s, wall_now_s) + latest
     if explained.action:
         leader = "would" if explained.held_by else "will now"
         yield "plan", f"the leader {leader} {explained.action}: {explained.why}"

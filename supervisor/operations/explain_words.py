@@ -36,7 +36,7 @@ from supervisor.model.silence import unanswered_after_s
 from supervisor.model.state import JobState, next_attempt
 from supervisor.operations.spans import age, span
 from supervisor.plan.decide import WaitingAssignment
-from supervisor.plan.explain import Await
+from supervisor.plan.explain import UNLESS, Await
 from supervisor.plan.table import Wanted
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def brief(explained: Explanation) -> tuple[str | None, str]:
         and not _waits_for_slot(explained)
     ):
         why = f"{_reason(explained)}: {headline(explained.error)}"
-    wait = f" in {span(explained.wait_s)}" if explained.wait_s is not None else ""
+    wait = f" {_in(explained)}" if explained.wait_s is not None else ""
     return does(step) + wait if step is not None else None, why or _reason(explained)
 
 
@@ -259,13 +259,19 @@ def _next(explained: Explanation, wall_now_s: float) -> str | None:
             if explained.remedies
             else "it waits for its turn"
         )
-    by = _by(explained.wait_s, wall_now_s)
+    return _at_its_time(explained, waits, _by(explained.wait_s, wall_now_s))
+
+
+def _at_its_time(explained: Explanation, waits: Awaited, by: str) -> str | None:
+    """Returns what comes next of a job that waits for what the records or the clock will show, ``by`` an instant."""
     if explained.lease is not None and explained.lease.is_silent and explained.state is not JobState.STOPPING:
         return (
             f"if that lasts until {by}, the leader {_action_sentence(explained, explained.later)}"
             if explained.later
             else None
         )
+    if waits.kind in (Await.CHECKPOINT, Await.COPY) and explained.later is not None:
+        return f"it waits for {waits}; the leader {does(explained.later)} at {by}, {UNLESS[waits.kind]}"
     if isinstance(explained.later, Unassign):
         return f"if {explained.host or 'its host'} has not started it by {by}, it is placed anew"
     if explained.state is JobState.STARTING:
@@ -351,6 +357,14 @@ DOES: Final[Mapping[type[Any], Callable[[Any], str]]] = {
 def does(step: Action | WaitingAssignment) -> str:
     """Says what the leader does, as a verb phrase."""
     return DOES[type(step)](step)
+
+
+def _in(explained: Explanation) -> str:
+    """Returns in what time a step follows, and whether that is the longest that it can take."""
+    assert explained.wait_s is not None
+    waits = explained.waits_for
+    unless = UNLESS[waits.kind] if waits is not None and explained.step is None else ""
+    return f"in {span(explained.wait_s)}" + (f" {unless}" if unless else "")
 
 
 def _by(wait_s: float | None, wall_now_s: float) -> str:

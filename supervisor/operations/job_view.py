@@ -24,7 +24,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.secret import redacted
 from supervisor.model.seen import Found
-from supervisor.model.state import last_exit_of, update_state
+from supervisor.model.state import last_exit_of, update_state, why_of_update
 from supervisor.model.web_address import web_address
 from supervisor.observe.listing import OneJob
 from supervisor.observe.prepared import prepared_by_uid
@@ -154,7 +154,7 @@ def _update(ref: JobRef | None, own: Ownership | None) -> dict[str, Any] | None:
         "state": state.value,
         "target": update.target,
         "stable": update.before.revision,
-        "why": update.rolled_back or update.given_up or None,
+        "why": why_of_update(ref, own) or None,
         "savepoint": update.savepoint or None,
         "at": update.at,
         "by": update.by,

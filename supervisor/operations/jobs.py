@@ -764,17 +764,36 @@ class JobOperations:
             lambda now: write.applied(self._read(now, name, uid)),
             f"show {name} tells as soon as ZooKeeper answers, and the same command may be given again",
         )
-        committed = self._auditor.commit(self._asked(write), commit)
+        asked, *beside = self._asked(write)
+        committed = self._auditor.commit(asked, commit, beside)
         if committed and write.claimed is not None and self._claims is not None:
             self._claims.taken(write.claimed, name, uid)
         return committed
 
-    def _asked(self, write: JobWrite) -> AskedWrite:
+    def _asked(self, write: JobWrite) -> list[AskedWrite]:
+        """Returns what ``write`` does, to the job that it answers about first, and then to others."""
         tx, done = write.tx, write.done
-        path = self._layout.job(done.name)
-        data = next((op.data for op in tx.ops if isinstance(op, Create | SetData) and op.path == path), b"")
-        revision = decode(JobRef, data, path).revision if data else 0
-        return AskedWrite(tx.what, tx.id, done.name, done.uid, revision, done.did.value)
+        set_jobs = {
+            op.path: decode(JobRef, op.data, op.path)
+            for op in tx.ops
+            if isinstance(op, Create | SetData) and op.path.startswith(f"{self._layout.jobs}/")
+        }
+        job = set_jobs.pop(self._layout.job(done.name), None)
+        revision = job.revision if job is not None else 0
+        return [
+            AskedWrite(tx.what, tx.id, done.name, done.uid, revision, done.did.value),
+            *(
+                AskedWrite(
+                    tx.what,
+                    tx.id,
+                    other.name,
+                    other.uid,
+                    other.revision,
+                    f"{other.changed.event}, with {done.name}: {done.did.value}",
+                )
+                for other in set_jobs.values()
+            ),
+        ]
 
     def _read(self, zoo: ZkSession, name: str, uid: str | None) -> JobRecords:
         layout = self._layout

@@ -21,7 +21,7 @@ from supervisor.model.records import (
     RevisionFate,
     SpecRevision,
 )
-from supervisor.model.state import is_pending, update_state
+from supervisor.model.state import is_pending, update_state, why_of_update
 from supervisor.operations.apply import flat_keys
 from supervisor.operations.context import CommandContext
 from supervisor.operations.jobs import Did, Done
@@ -88,8 +88,8 @@ def _why(record: JobRef | Result, own: Ownership | None, entry: KeptRevision) ->
     if not isinstance(record, JobRef) or update is None or update.target != entry.revision:
         return entry.why
     state = update_state(record, own)
-    said = update.rolled_back or update.given_up
-    return said or (f"its update is {state.value}" if state is not None and not update.done else entry.why)
+    why = why_of_update(record, own)
+    return why or (f"its update is {state.value}" if state is not None and not update.done else entry.why)
 
 
 def _changed(before: dict[str, Any] | None, after: dict[str, Any] | None) -> tuple[str, ...] | None:

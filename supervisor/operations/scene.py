@@ -25,6 +25,7 @@ from supervisor.model.view import Row, View
 from supervisor.observe.listing import aged, changes_of, newest_results, read_job
 from supervisor.observe.observer import Observer
 from supervisor.operations.context import CommandContext
+from supervisor.operations.left_in_checkpoint import with_what_was_left
 from supervisor.operations.names import no_job
 from supervisor.plan.explain import Await, Explainer, Explanation, explain_ended, urgency
 from supervisor.plan.make import Policy
@@ -126,13 +127,23 @@ def explain_name(context: CommandContext, scene: Scene, name: str) -> Explanatio
     """Explains one job. Raises NotFound for a name of which nothing is kept."""
     row = scene.view.rows.get(name)
     if row is not None and row.is_listed:
-        return scene.explainer.job(name)
+        return _explainer_of(context, scene, name).job(name)
     job = read_job(context.zoo(), context.layout, name)
     if job is None:
         raise no_job(context.zoo(), context.layout, name)
     if job.ref is not None:
         raise NotFound(f"{name} was submitted at this very moment: ask again")
     return explain_ended(name, job.uid, job.result, row)
+
+
+def _explainer_of(context: CommandContext, scene: Scene, name: str) -> Explainer:
+    """Returns the explainer of ``scene``; of a job whose update has failed, with what that has left in its checkpoint."""
+    row = scene.aged.rows[name]
+    looked = with_what_was_left(context, row)
+    if looked is row:
+        return scene.explainer
+    view = replace(scene.aged, rows={**scene.aged.rows, name: looked})
+    return Explainer(view, scene.policy, scene.now_s, scene.leader)
 
 
 def stall_timeout_of(context: CommandContext, scene: Scene, name: str) -> float | None:

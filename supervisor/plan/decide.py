@@ -58,6 +58,7 @@ from supervisor.model.state import (
     has_failed_query,
     has_finished,
     is_pending,
+    left_by_update,
     observed_update,
     why_update_failed,
 )
@@ -81,7 +82,8 @@ FRESH = Account(failures=0, charged=0, recent_s=(), delay_s=0.0, exhausted=False
 @dataclass(frozen=True, slots=True)
 class WaitingAssignment:
     """Is an assignment that is due and waits for a slot. ``waited`` means that it rests on a full wait, to be
-    guarded by the lease. ``queries`` is what is known of the checkpoint, as pairs of ``CheckpointExpectation``.
+    guarded by the lease. ``queries`` is what is known of the checkpoint, as pairs of ``CheckpointExpectation``; ``left`` is
+    as in ``Assign``.
 
     ``meanwhile`` cleans what an older uid left behind, in case there is no slot now.
     """
@@ -94,6 +96,7 @@ class WaitingAssignment:
     waited: Waited | None = None
     meanwhile: CleanUp | None = None
     queries: tuple[str, ...] = ()
+    left: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +360,7 @@ def _observe(case: Case) -> Decision:
     assert update is not None and update.policy is not None
     needed_s, lease = update.policy.observe_s, case.row.lease_of_owner
     since_at_s = case.row.lease.running_at_s if lease is not None and case.row.lease is not None else None
-    alarm = _alarm_of_update(case, "") if why_update_failed(job, own) else None
+    alarm = _alarm_of_update(case, left_by_update(job, own)) if why_update_failed(job, own) else None
     if since_at_s is None:
         why = f"revision {job.revision} is to be observed for {needed_s:g} s from its first batch on"
         return Decision(note=Note(case.name, why, _remaining_s(case)), alarm=alarm)
@@ -489,8 +492,12 @@ def _after_exit(case: Case) -> Decision:
         return _candidate(case, f"revision {own.revision} was rolled back", account_of(job, own))
     if _begins_afresh(job, own):
         return _candidate(case, "to be started again", FRESH)
-    undone, alarm = _after_failed_update(case)
-    return undone if undone is not None else replace(_after_failure(case), alarm=alarm)
+    undone, left = _after_failed_update(case)
+    if undone is not None or left is None:
+        return undone or _after_failure(case)
+    decision = replace(_after_failure(case), alarm=_alarm_of_update(case, left))
+    again = decision.candidate
+    return decision if again is None else replace(decision, candidate=replace(again, left=left))
 
 
 def _after_failure(case: Case) -> Decision:
@@ -506,9 +513,10 @@ def _after_failure(case: Case) -> Decision:
     return _candidate(case, f"to be restarted after {own.cause.value if own.cause else 'its exit'}", acc)
 
 
-def _after_failed_update(case: Case) -> tuple[Decision | None, Alarm | None]:
-    """Decides an exit of an update's target while that is observed (protocol §9.2): None for what follows any exit, and an
-    alarm where somebody should decide. The reference is written only while no attempt is assigned or claimed."""
+def _after_failed_update(case: Case) -> tuple[Decision | None, str | None]:
+    """Decides an exit of an update's target while that is observed (protocol §9.2): None for what follows any exit, and
+    where somebody should decide, why it is not rolled back. The reference is written only while no attempt is assigned or
+    claimed."""
     own, job = case.own.record, case.ref.record
     update = observed_update(job)
     if update is None or update.policy is None or not why_update_failed(job, own):
@@ -525,24 +533,25 @@ def _after_failed_update(case: Case) -> tuple[Decision | None, Alarm | None]:
         left_s = case.row.own_seen_at_s + LEFT_BEHIND_MAX_S - case.now_s
         if case.row.left_behind is None and left_s > 0:
             what = f"whether revision {update.target} has left anything in the checkpoint is being looked at"
-            return case.waits(f"{what}: if not, {update.before.revision} goes on", left_s), None
+            why = f"{what}: if not, {update.before.revision} goes on"
+            return Decision(note=Note(case.name, why, left_s, examines=True)), None
         looked_s = LEFT_BEHIND_MAX_S
     if rule is RollbackRule.SAVEPOINT and update.savepoint:
         return _back_to_savepoint(case, update, why, case.row.own_seen_at_s + looked_s)
     if rule not in IF_CLEAN:
-        return None, _alarm_of_update(case, "")
-    return None, _alarm_of_update(case, case.row.left_behind or MAY_HAVE_LEFT)
+        return None, ""
+    return None, case.row.left_behind or MAY_HAVE_LEFT
 
 
 def _back_to_savepoint(
     case: Case, update: Update, why: str, since_at_s: float
-) -> tuple[Decision | None, Alarm | None]:
+) -> tuple[Decision | None, str | None]:
     step = back_to_savepoint(case.row, case.ref.record, update, case.now_s, since_at_s)
     if step.restored is not None:
         action = RollBackToSavepoint(case.name, why, case.ref, case.own, step.restored)
         return Decision(action=action), None
     if step.failed:
-        return None, _alarm_of_update(case, step.failed)
+        return None, step.failed
     return Decision(note=Note(case.name, step.why, step.wait_s, restores=True)), None
 
 

@@ -59,13 +59,15 @@ from supervisor.model.state import (
     executors_wanted,
     has_failed_query,
     last_exit_of,
+    left_by_update,
     next_attempt,
+    observed_update,
     state_of_ended,
     why_update_failed,
 )
 from supervisor.model.view import Row, View
 from supervisor.plan.after_restore import may_start
-from supervisor.plan.decide import WaitingAssignment, cell_of, decide, wait_of_s
+from supervisor.plan.decide import MAY_HAVE_LEFT, Decision, WaitingAssignment, cell_of, decide, wait_of_s
 from supervisor.plan.make import Policy, make_plan
 from supervisor.plan.place import lacking, not_judged
 from supervisor.plan.placement import why_barred
@@ -73,6 +75,7 @@ from supervisor.plan.prepare import Preparations
 from supervisor.plan.remedies import (
     MissingHost,
     Remedy,
+    remedies_of_broken_update,
     remedies_of_copied,
     remedies_of_ended,
     remedies_of_held,
@@ -102,6 +105,28 @@ class Await(Enum):
     MOVE = "its move to another host"
     START_PLACE = "a host that could start it again"
     CLUSTER = "executors of its cluster"
+    CHECKPOINT = "a look at what its failed revision has left in the checkpoint"
+    COPY = "the copy of a savepoint"
+
+
+UNLESS: Final[Mapping[Await, str]] = {
+    Await.PERSON: "",
+    Await.SLOT: "",
+    Await.RESTORE: "",
+    Await.BACKOFF: "",
+    Await.CLAIM: "unless it is claimed before",
+    Await.EXIT: "at the latest",
+    Await.RENEWAL: "unless it is heard of before",
+    Await.FIRST_BATCH: "unless it has a batch before",
+    Await.PREPARED: "unless a driver is ready before",
+    Await.LABELS: "",
+    Await.MOVE: "",
+    Await.CLUSTER: "",
+    Await.START_PLACE: "",
+    Await.CHECKPOINT: "unless it is rolled back",
+    Await.COPY: "unless the copy is there before",
+}
+"""It says what the time of a wait is: the instant of what follows (empty), or its bound, with what ends it before that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +282,8 @@ class Explainer:
         lease = _lease_reading(row)
         waits_for = self._awaited(row, shown, note, lease)
         wait_s = note.wait_s if note is not None and waits_for is not None else None
+        if note is not None and note.examines:
+            row, wait_s = self._as_if_something_was_left(row)
         renewed = lease is not None and not lease.is_silent  # each renewal begins the full wait anew
         later = self._later(row, wait_s) if shown.state is not JobState.STARTING or not renewed else None
         ended = last_exit_of(own.history) if own is not None and mine else None
@@ -279,7 +306,7 @@ class Explainer:
             lease=lease,
             record=row.lease_of_owner,
             hosts=self._hosts(row) if self._waits_for_a_slot(action, note) else (),
-            remedies=self._remedies(name, shown, row, own, note),
+            remedies=(*_undoing(row, action), *self._remedies(name, shown, row, own, note)),
             alarm=self._alarm(name),
             last_exit=ended,
             diagnostics=own.diagnostics if own is not None and mine else None,
@@ -340,6 +367,13 @@ class Explainer:
             return Hold(NOT_RECORDED, is_unrecorded=True)
         return None
 
+    def _as_if_something_was_left(self, row: Row) -> tuple[Row, float]:
+        """Returns the row of a job whose update is rolled back unless something is found in its checkpoint, as it is if
+        something is, and in how many seconds its next attempt is due then: at the instant that ``list`` has for it."""
+        row = replace(row, left_behind=row.left_behind or MAY_HAVE_LEFT)
+        note = self._decision(row, self._now_s).note
+        return row, note.wait_s if note is not None and note.wait_s is not None else 0.0
+
     def _later(self, row: Row, wait_s: float | None) -> Action | WaitingAssignment | None:
         """Returns what the plan says of the same records when the wait is over."""
         if wait_s is None:
@@ -347,15 +381,18 @@ class Explainer:
         later_at_s = self._now_s + wait_s + 0.001
         if row.lease is not None:
             row = replace(row, lease=replace(row.lease, read_sent_at_s=later_at_s))
-        decision = decide(
+        decision = self._decision(row, later_at_s)
+        return decision.action or decision.candidate
+
+    def _decision(self, row: Row, now_s: float) -> Decision:
+        return decide(
             row,
             self._view.members,
-            later_at_s,
+            now_s,
             self._policy.claim_timeout_s,
             self._view.accepted_zxid,
-            self._prepared.at(later_at_s),
+            self._prepared.at(now_s),
         )
-        return decision.action or decision.candidate
 
     # -- where it could run ----------------------------------------------------------------------------------------
 
@@ -485,7 +522,9 @@ def explain_ended(name: str, uid: str, result: Seen[Result], row: Row | None) ->
         rule,
         attempt=result.record.attempt,
         waits_for=None if dead or own is None else Awaited(Await.EXIT, f"the exit of attempt {own.attempt}"),
-        remedies=remedies_of_ended(name, shown.state, terms.checkpoint if terms else None),
+        remedies=remedies_of_ended(
+            name, shown.state, terms.checkpoint if terms else None, observed_update(result.record)
+        ),
     )
 
 
@@ -557,7 +596,19 @@ def _failed_update(row: Row) -> str:
         back = f"revision {job.revision} is {update.before.revision} again"
         return f"{back}: {update.rolled_back}; {UNTIL_THE_NEXT}"
     own = row.own.record if isinstance(row.own, Found) else None
-    return why_update_failed(job, own) if own is not None else ""
+    failed = why_update_failed(job, own) if own is not None else ""
+    left = (row.left_behind or left_by_update(job, own)) if own is not None else ""
+    return f"{failed} ({left})" if failed and left else failed
+
+
+def _undoing(row: Row, action: Action | None) -> tuple[Remedy, ...]:
+    """Returns what undoes an update whose target has failed while it was observed, unless the leader does so now."""
+    if not isinstance(row.ref, Found) or not isinstance(row.own, Found):
+        return ()
+    failed = why_update_failed(row.ref.record, row.own.record)
+    if isinstance(action, RollBack | RollBackToSavepoint) or not failed:
+        return ()
+    return remedies_of_broken_update(row.name, row.ref.record.update)
 
 
 def _waits_for(
@@ -574,6 +625,10 @@ def _waits_for(
     awaited = _waits_for_a_host(note)
     if awaited is not None or own is None:
         return awaited
+    if note.examines:
+        return Awaited(Await.CHECKPOINT)
+    if note.restores:
+        return Awaited(Await.COPY)
     if own.state is OwnState.EXITED and note.wait_s is not None:
         return Awaited(Await.BACKOFF)
     if own.state is OwnState.ASSIGNED:

@@ -75,6 +75,7 @@ def place(
                 host.id in ready_on,
                 moved_by=moved_by(candidate, cordons),
                 queries=candidate.queries,
+                left=candidate.left,
             )
         )
     return actions, notes

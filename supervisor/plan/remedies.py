@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from supervisor.model.policies import refused_policies
-from supervisor.model.records import Cause, JobRef, Ownership, OwnState
+from supervisor.model.records import Cause, JobRef, Ownership, OwnState, Update
 from supervisor.model.spark_session import MARK as UNSUPPORTED_SESSION
 from supervisor.model.state import JobState
 
@@ -131,6 +131,23 @@ def remedies_of_quarantined(
     return (resume,)
 
 
+def remedies_of_broken_update(name: str, update: Update | None) -> tuple[Remedy, ...]:
+    """Returns what undoes ``update`` of the job ``name``, whose target has failed and is not rolled back; None is no such
+    update."""
+    if update is None:
+        return ()
+    goes_on = f"revision {update.before.revision} goes on"
+    if update.savepoint:
+        return (
+            Remedy(f"{PROGRAM} suspend {name} --wait", "then the next one"),
+            Remedy(
+                f"{PROGRAM} rollback {name} --from-savepoint {update.savepoint}",
+                f"{goes_on} as it was before the update, from a copy",
+            ),
+        )
+    return (Remedy(f"{PROGRAM} rollback {name}", f"{goes_on} from the same checkpoint"),)
+
+
 def remedies_of_state(
     name: str,
     state: JobState,
@@ -236,11 +253,14 @@ def remedies_of_held(name: str) -> tuple[Remedy, ...]:
     )
 
 
-def remedies_of_ended(name: str, state: JobState, checkpoint: str | None) -> tuple[Remedy, ...]:
-    """Returns what it takes for an ended job to run again."""
+def remedies_of_ended(
+    name: str, state: JobState, checkpoint: str | None, broken: Update | None = None
+) -> tuple[Remedy, ...]:
+    """Returns what it takes for an ended job to run again. ``broken`` is as for ``remedies_of_broken_update``."""
     place = f", and goes on from {checkpoint}" if checkpoint else ""
     if state is JobState.FAILED:
         return (
+            *remedies_of_broken_update(name, broken),
             Remedy(f"{PROGRAM} resume {name}", f"registers it again without failures{place}"),
             Remedy(f"{PROGRAM} logs {name}", "shows what its driver wrote"),
         )

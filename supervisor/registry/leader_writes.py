@@ -16,6 +16,7 @@ from supervisor.model.driver_memory import DriverMemory, as_spark_size, next_mem
 from supervisor.model.policies import refused_policies
 from supervisor.model.records import (
     DETAIL_MAX_BYTES,
+    LEFT_MAX_BYTES,
     PREPARED_WHY_MAX_BYTES,
     Acceptance,
     Assignment,
@@ -100,17 +101,17 @@ def assign(
     prepared: bool = False,
     moved_by: str = "",
     queries: tuple[str, ...] = (),
+    left: str = "",
 ) -> Transaction:
     """Returns the multi that gives the next attempt to ``host``. The entry carries the versions that the
     claim must meet. The policies that refuse the job stay known, or it would go back and forth between hosts. With
     ``prepared``, the host hands it to a prepared driver, if it still has one that fits; that
     changes nothing of what the claim must meet. ``moved_by`` is kept beside the attempt, for the leader's own count of
     what a drain of a host has under way; nothing is guarded by it. ``queries`` is what is known of the checkpoint; it is
-    kept beside the attempts of an update that is judged."""
+    kept beside the attempts of an update that is judged, and so is ``left``, why that was not rolled back."""
     job, old, name = ref.record, own.record, ref.record.name
     same, attempt, memory = old.uid == job.uid, next_attempt(job, old), next_memory(job, old)
     history = _history_before(context, job, old, attempt, memory, waited)
-    where = f"to {host.id} by epoch {context.epoch}{', where a driver is prepared' if prepared else ''}"
     changed = Ownership(
         state=OwnState.ASSIGNED,
         op=context.op_id,
@@ -128,12 +129,12 @@ def assign(
         charged=account.charged,
         recent_s=account.recent_s,
         restart_nonce=job.restart_nonce,
-        history=with_entry(history, context.at, "assigned", attempt, where),
+        history=with_entry(history, context.at, "assigned", attempt, _where(context, host, prepared)),
         earlier=old.earlier if same else "",
         job_version=ref.version,
         remembered=old.remembered,
         moved_by=moved_by,
-        judged=_judged_after(job, old, queries),
+        judged=_judged_after(job, old, queries, left),
         extra=old.extra,
     )
     entry = replace(_entry_of(ref, own.version + 1, attempt, memory), prepared=prepared)
@@ -147,6 +148,10 @@ def assign(
     )
 
 
+def _where(context: LeaderWriteContext, host: Member, prepared: bool) -> str:
+    return f"to {host.id} by epoch {context.epoch}{', where a driver is prepared' if prepared else ''}"
+
+
 def _with_diagnostics(changed: Ownership, old: Ownership) -> Ownership:
     """Returns the next attempt with what is known of the end of an earlier one of the same submission."""
     return replace(changed, diagnostics=old.diagnostics) if old.uid == changed.uid else changed
@@ -158,7 +163,7 @@ def _with_refusals(changed: Ownership, job: JobRef, old: Ownership) -> Ownership
     return replace(changed, refused_by=refused, refused_of=version_of(changed)) if refused else changed
 
 
-def _judged_after(job: JobRef, old: Ownership, queries: tuple[str, ...]) -> JudgedUpdate | None:
+def _judged_after(job: JobRef, old: Ownership, queries: tuple[str, ...], left: str) -> JudgedUpdate | None:
     """Returns what is kept beside the next attempt, if that is of an update which is judged. A restart that somebody has
     asked for forgets the failures."""
     update, judged = observed_update(job), judged_update(job, old)
@@ -170,8 +175,10 @@ def _judged_after(job: JobRef, old: Ownership, queries: tuple[str, ...]) -> Judg
         mine = old.uid == job.uid and old.revision == update.before.revision and old.raised > 0
         memory, raised = (old.driver_memory, old.raised) if mine else (0, 0)
         return JudgedUpdate(target=update.target, driver_memory=memory, raised=raised, queries=queries)
-    failures = failures_of_update(job, old) if old.restart_nonce == job.restart_nonce else 0
-    return replace(judged, failures=failures)
+    if old.restart_nonce != job.restart_nonce:
+        return replace(judged, failures=0, left="")
+    kept = clip(left, LEFT_MAX_BYTES) or judged.left
+    return replace(judged, failures=failures_of_update(job, old), left=kept)
 
 
 def _entry_of(ref: Found[JobRef], own_version: int, attempt: int, memory: DriverMemory) -> Assignment:

@@ -13,6 +13,7 @@ import pytest
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.testbed.moto import MotoServer
 from tests.testbed.spark_fleet import APPLICATIONS, SparkFleet
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -98,4 +99,29 @@ def test_a_spec_of_which_no_driver_can_be_prepared_stops_nothing(fleet: SparkFle
         assert f"revision {number} was given up, and 1 goes on" in explained
         fleet.wait_batches(job)
         assert "--again tries it once more" in fleet.cli("apply", str(path)).out
+    fleet.ok("cancel", job, "--wait")
+
+
+def test_a_revision_whose_first_batch_fails_is_rolled_back_by_the_leader(
+    fleet: SparkFleet, tmp_path: Path
+) -> None:
+    """The commonest bad release, by the default rule: its batch is planned, nothing of it is committed."""
+    job = "hits"
+    fleet.submit(job, args=["{checkpoint}", TRIGGER])
+    fleet.wait_batches(job)
+    bad = tmp_path / "counts.py"
+    text = (APPLICATIONS / "counts.py").read_text()
+    bad.write_text(text.replace('note("batch"', 'raise ValueError("a bad release")\n        note("batch"'))
+    assert (
+        fleet.cli("apply", str(fleet.spec_file(job, application=bad, args=["{checkpoint}", TRIGGER]))).code
+        == 0
+    )
+
+    def is_rolled_back() -> bool:
+        return bool(fleet.show(job)["update"]["state"] == "rolled_back")
+
+    wait_until(is_rolled_back, 300.0)
+    assert "a bad release" in fleet.show(job)["update"]["why"]
+    fleet.wait_batches(job)
+    assert fleet.show(job)["revision"] == 1 or fleet.show(job)["update"]["stable"] == 1
     fleet.ok("cancel", job, "--wait")

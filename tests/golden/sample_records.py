@@ -232,7 +232,12 @@ SAMPLES: tuple[Any, ...] = (
         history=HISTORY,
         earlier=EARLIER,
         judged=JudgedUpdate(
-            target=2, failures=1, driver_memory=1536 << 20, raised=1, queries=REMEMBERED.queries
+            target=2,
+            failures=1,
+            driver_memory=1536 << 20,
+            raised=1,
+            queries=REMEMBERED.queries,
+            left="batch 7 was committed",
         ),
         committed=REMEMBERED.queries,
         moved_by="op7",

@@ -18,11 +18,11 @@ import structlog
 
 from supervisor.clients.threads import run_in_thread
 from supervisor.errors import SupervisorError
-from supervisor.model.checkpoint_expectation import CheckpointExpectation, SeenQuery, queries_of
+from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.records import JobRef, Ownership
 from supervisor.model.seen import Found
-from supervisor.model.state import judged_update
 from supervisor.model.view import Row, View
+from supervisor.operations.left_in_checkpoint import known_before
 from supervisor.plan.decide import asks_what_was_left
 
 log = structlog.get_logger(__name__)
@@ -73,10 +73,9 @@ class LeftBehind:
 
     def _answer(self, job: JobRef, own: Ownership) -> str:
         """Returns what was left. No answer is not clean."""
-        judged = judged_update(job, own)
-        if judged is None:
+        known = known_before(job, own)
+        if known is None:
             return "what was in its checkpoint before is not known"
-        known = queries_of(CheckpointExpectation(place="", queries=judged.queries))
         try:
             left = self._examine(job, known)
         except SupervisorError as error:

@@ -20,8 +20,6 @@ from supervisor.api.service import ApiService
 from supervisor.api.shared_reads import SharedReads
 from supervisor.api.writes import ApiWrites
 from supervisor.checkpoint.commit_log import CommitLog, open_commit_log
-from supervisor.checkpoint.opening import open_checkpoint
-from supervisor.checkpoint.preflight import left_behind
 from supervisor.clients import processes
 from supervisor.clients.channel import USER
 from supervisor.clients.containment import find_own_cgroup
@@ -81,6 +79,7 @@ from supervisor.model.records import Cluster, JobRef, Member, PendingDeletion
 from supervisor.observe.status import ClusterConfiguration, is_ok, take_status, unreachable_status
 from supervisor.operations.author import supervisor_as_author
 from supervisor.operations.context import open_commands, store_of
+from supervisor.operations.left_in_checkpoint import left_in_checkpoint
 from supervisor.plan.make import Policy
 from supervisor.records.layout import Layout
 from supervisor.registry.access_control import refuse_open_root
@@ -422,10 +421,7 @@ class Assembly:
 
     def _left_behind(self, job: JobRef, known: Sequence[SeenQuery]) -> str:
         """Returns what the target of an update has left in the checkpoint of ``job``. Raises SupervisorError."""
-        conf = from_canonical(self._blobs.read_spec(job.spec), job.spec.key).conf
-        store = access_of_store(self._settings.store, self._settings.policy.endpoints)
-        tree = open_checkpoint(job.terms.checkpoint or "", conf, store)
-        return "only Spark can read its checkpoint" if tree is None else left_behind(tree, known)
+        return left_in_checkpoint(self._settings, self._blobs, job, known)
 
     def _sweeper(self, term: Term[ZooClient], controller: Controller) -> Sweeper:
         def paused() -> bool:

@@ -225,11 +225,21 @@ def test_nothing_beyond_what_was_known_is_clean(tmp_path: Path) -> None:
     assert left(checkpoint, SeenQuery(ID, 12)) == ""
 
 
-def test_a_batch_that_was_begun_is_left(tmp_path: Path) -> None:
+def test_a_batch_that_was_committed_is_left(tmp_path: Path) -> None:
     checkpoint = unpack("hdfs-v1", tmp_path)
     without_offsets(checkpoint, 12)
     assert left(checkpoint, SeenQuery(ID, 11)) == (
-        f"batch 12 of query {ID} was begun, and the last one before was 11"
+        f"batch 12 of query {ID} was committed, and the last one before was 11"
+    )
+
+
+def test_a_batch_that_was_planned_only_is_clean_if_it_can_be_run_again(tmp_path: Path) -> None:
+    """What most bad releases leave: their first batch fails (``test_planned_batch`` has what is not clean)."""
+    checkpoint = unpack("hdfs-v1", tmp_path)
+    assert left(checkpoint, SeenQuery(ID, 12)) == ""
+    write(checkpoint, "state/0/0/_metadata/schema", b"another")
+    assert left(checkpoint, SeenQuery(ID, 12)) == (
+        f"batch 13 of query {ID} has written how its state is made: state/0/0/_metadata/schema"
     )
 
 

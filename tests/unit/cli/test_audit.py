@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from supervisor.clients.store.files import FileStore
-from supervisor.errors import Unreachable
-from supervisor.model.records import BY_MAX_BYTES
+from supervisor.errors import GuardFailed, Unreachable
+from supervisor.model.records import BY_MAX_BYTES, Cause, OwnState
+from supervisor.model.transaction import Transaction
 from supervisor.model.zookeeper_access import Mechanism, TlsFiles, ZooKeeperAccess
 from supervisor.operations import auditing, author
+from supervisor.operations.auditing import AskedWrite, Auditor
 from supervisor.registry.audit import line_key
 from tests.fakes.registry_bench import ROOT
+from tests.fakes.zookeeper import MemoryClient
 from tests.unit.cli.conftest import AUTHOR, Terminal
 
 
@@ -199,3 +203,59 @@ def test_the_author_is_whom_zookeeper_has_authenticated(monkeypatch: pytest.Monk
     assert author.author_of(Known("ip:127.0.0.1"), SASL) == here
     assert author.author_of(Known(), SASL) == here
     assert author.author_of(both, ZooKeeperAccess()) == here
+
+
+def test_a_promotion_and_its_undoing_have_a_line_for_each_of_the_two(terminal: Terminal) -> None:
+    """``audit clicks`` says why clicks was stopped."""
+    for name in ("clicks", "clicks-2"):
+        terminal.submit(name)
+        terminal.bench.run(name)
+    promote = ("promote", "clicks-2", "--over", "clicks", "--when", "now")
+    assert terminal.run(*promote).code == 0
+    terminal.bench.set_own("clicks", OwnState.EXITED, cause=Cause.STOPPED)
+    assert terminal.run("promote", "--undo", "clicks", "clicks-2").code == 0
+    lines = [line for line in whole(terminal) if line["what"] in ("promote", "undo_promotion")]
+    assert [(line["what"], line["name"], line["detail"]) for line in lines] == [
+        ("promote", "clicks-2", "promoted"),
+        ("promote", "clicks", "suspended, with clicks-2: promoted"),
+        ("undo_promotion", "clicks-2", "promotion undone"),
+        ("undo_promotion", "clicks", "resumed, with clicks-2: promotion undone"),
+    ]
+    assert lines[0]["op"] == lines[1]["op"] and lines[1]["uid"] == terminal.bench.ref("clicks").record.uid
+
+
+@pytest.mark.parametrize("command", ["cancel", "suspend"])
+def test_a_stop_that_was_interrupted_has_its_line(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Ctrl-C after the multi was sent: the job is stopped, whatever its user saw of that."""
+    uid = terminal.submit("a")
+    commit = MemoryClient.commit
+
+    def interrupted(client: MemoryClient, tx: Transaction) -> object:
+        commit(client, tx)
+        if tx.what == command:
+            raise KeyboardInterrupt
+        return None
+
+    monkeypatch.setattr(MemoryClient, "commit", interrupted)
+    with suppress(KeyboardInterrupt):
+        terminal.run(command, "a")
+    assert [(line["what"], line["uid"]) for line in whole(terminal)][1:] == [(command, uid)]
+
+
+def test_a_stop_that_was_refused_has_none() -> None:
+    def refused() -> bool:
+        raise GuardFailed("/jobs/a", "bad_version", 0)
+
+    lines: list[str] = []
+
+    def author() -> str:
+        lines.append("asked")
+        return "ann"
+
+    auditor = Auditor(author=author, syslog_at=Path("/nowhere"))
+    with pytest.raises(GuardFailed):
+        auditor.commit(AskedWrite("cancel"), refused)
+    assert not auditor.commit(AskedWrite("cancel"), lambda: False) and not lines
+    assert auditor.commit(AskedWrite("cancel"), lambda: True) and lines == ["asked"]

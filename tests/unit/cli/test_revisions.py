@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from supervisor.act.transactions import transaction_for
+from supervisor.checkpoint.layout import parse_metadata
+from supervisor.clock import wall_iso
 from supervisor.model.actions import Conclude, GiveUpdateUp, RollBack
 from supervisor.model.records import (
     Cause,
+    HistoryEntry,
     JobRef,
     JudgedUpdate,
     Outcome,
@@ -280,3 +283,77 @@ def test_who_went_back_to_a_savepoint_is_told(terminal: Terminal, tmp_path: Path
     newest, applied_one, _ = terminal.run("revisions", "a", "-o", "json").json
     assert newest["by"] == applied_one["by"] is not None
     assert "from savepoint one" in newest["why"]
+
+
+@pytest.fixture
+def failed_release(terminal: Terminal, tmp_path: Path) -> Path:
+    """Revision 2 has failed at its first batch: 13 is planned, 12 is committed. Returns the checkpoint."""
+    checkpoint = unpack("hdfs-v1", tmp_path)
+    query = parse_metadata((checkpoint / "metadata").read_bytes())
+    assert terminal.run("submit", terminal.spec("a", f"checkpoint: {checkpoint}\n")).code == 0
+    runs(terminal, 1)
+    assert terminal.run("apply", terminal.spec("a", f"checkpoint: {checkpoint}\nlease: 20s")).code == 0
+    judged = JudgedUpdate(target=2, queries=(f"{query} 12",))
+    nonce = ref(terminal).restart_nonce
+    history = (HistoryEntry(at=wall_iso(), event="user_error", attempt=2),)
+    ended: dict[str, Any] = {
+        "cause": Cause.USER_ERROR,
+        "reason": "boom",
+        "judged": judged,
+        "history": history,
+        "attempt": 2,
+    }
+    ended["restart_nonce"] = nonce
+    runs(terminal, 2, OwnState.EXITED, **ended)
+    return checkpoint
+
+
+BROKEN = "revision 2 has failed while it was observed, and is not rolled back by itself"
+
+
+def test_after_the_failure_nothing_says_that_the_update_is_observed(
+    terminal: Terminal, failed_release: Path
+) -> None:
+    (newest, _) = terminal.run("revisions", "a", "-o", "json").json
+    assert newest["why"].startswith(BROKEN)
+    shown = terminal.run("show", "a", "-o", "json").json
+    assert shown["update"]["state"] == "broken" and shown["update"]["why"].startswith(BROKEN)
+    assert BROKEN in terminal.run("show", "a").out
+    runs(
+        terminal, 2, OwnState.CLAIMED, judged=JudgedUpdate(target=2, failures=1, left="batch 7 was committed")
+    )
+    for words in (("list",), ("revisions", "a"), ("show", "a"), ("explain", "a")):
+        assert "is observed" not in terminal.run(*words).out and "observing" not in terminal.run(*words).out
+    assert "(batch 7 was committed)" in terminal.run("explain", "a").out
+
+
+def test_explain_looks_at_the_checkpoint_and_says_that_the_leader_rolls_back(
+    terminal: Terminal, failed_release: Path
+) -> None:
+    ran = terminal.run("explain", "a")
+    assert "rolls revision 2 back" in ran.out and "spark-supervisor rollback" not in ran.out
+
+
+def test_explain_says_why_it_is_not_rolled_back_and_offers_that_first(
+    terminal: Terminal, failed_release: Path
+) -> None:
+    schema = failed_release / "state" / "0" / "0" / "_metadata" / "schema"
+    schema.write_bytes(b"another")
+    ran = terminal.run("explain", "a")
+    assert "has written how its state is made: state/0/0/_metadata/schema" in ran.out
+    assert "rolls revision 2 back" not in ran.out
+    can = [line.partition("you can")[2] for line in ran.out.splitlines() if "you can" in line]
+    assert can[0].split("#")[0].split() == ["spark-supervisor", "rollback", "a"]
+
+
+def test_a_job_that_has_failed_for_good_by_an_update_can_go_back_first(
+    terminal: Terminal, failed_release: Path
+) -> None:
+    by_leader(terminal, partial(Conclude, outcome=Outcome.FAILED, account=FRESH), "boom")
+    ran = terminal.run("explain", "a")
+    can = [
+        line.partition("you can")[2].split("#")[0].split()
+        for line in ran.out.splitlines()
+        if "you can" in line
+    ]
+    assert can[:2] == [["spark-supervisor", "rollback", "a"], ["spark-supervisor", "resume", "a"]]

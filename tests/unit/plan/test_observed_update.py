@@ -14,6 +14,7 @@ from supervisor.model.driver_memory import next_memory
 from supervisor.model.records import (
     Cause,
     ClusterWait,
+    HistoryEntry,
     JobRef,
     JudgedUpdate,
     Ownership,
@@ -27,12 +28,15 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import OnExhausted, RestartPolicy
 from supervisor.model.seen import Found
-from supervisor.model.state import UpdateState, update_state
+from supervisor.model.state import UpdateState, account_of, left_by_update, update_state, why_of_update
 from supervisor.model.transaction import Check, SetData
 from supervisor.model.view import Row, SeenLease
+from supervisor.observe.listing import row_of
+from supervisor.operations.explain_words import brief
+from supervisor.operations.spans import span
 from supervisor.plan.check import violations
 from supervisor.plan.decide import LEFT_BEHIND_MAX_S
-from supervisor.plan.explain import Explainer
+from supervisor.plan.explain import UNLESS, Await, Explainer, Explanation
 from supervisor.plan.make import Policy
 from supervisor.records.codec import decode
 from supervisor.records.layout import Layout
@@ -313,6 +317,63 @@ def test_else_the_job_goes_on_as_any_other_and_an_alarm_says_what_to_do(
     assert not any(isinstance(a, RollBack) for a in plan.actions)
     (alarm,) = plan.alarms
     assert isinstance(alarm, Alarm) and "rollback j makes revision 1 go on" in alarm.text
+
+
+def test_why_it_goes_on_is_kept_beside_the_next_attempt_until_somebody_restarts_it() -> None:
+    ref = judged(RollbackRule.CLEAN, checkpoint=PLACE)
+    late = replace(after(ref, ended(), "batch 7 was committed"), own_seen_at_s=NOW_S - 3600)
+    kept = written(only(plan_of(late)), Ownership, "/c/own/j")
+    assert kept.judged == JudgedUpdate(target=2, failures=1, left="batch 7 was committed")
+    assert left_by_update(ref.record, kept) == "batch 7 was committed"
+    assert "(batch 7 was committed)" in why_of_update(ref.record, kept)
+    assert update_state(ref.record, kept) is UpdateState.BROKEN
+    again = Found(replace(ref.record, restart_nonce="n2"), ref.version)
+    failed = replace(late, ref=again, own=Found(replace(kept, state=S.EXITED, cause=Cause.USER_ERROR), 9))
+    afresh = written(only(plan_of(failed)), Ownership, "/c/own/j")
+    assert (
+        afresh.judged == JudgedUpdate(target=2) and update_state(again.record, afresh) is UpdateState.ADOPTED
+    )
+
+
+def explained(one: Row) -> Explanation:
+    return Explainer(view(one, members=HOSTS), Policy(), NOW_S, "s1").job("j")
+
+
+def test_while_the_checkpoint_is_looked_at_the_next_attempt_is_said_to_begin_when_list_says_it_does() -> None:
+    """The bound of the look (a minute) is no instant of anything."""
+    found = explained(after(judged(RollbackRule.CLEAN, checkpoint=PLACE), ended()))
+    assert found.waits_for is not None and found.waits_for.kind is Await.CHECKPOINT
+    delay_s = account_of(judged().record, ended().record).delay_s
+    assert found.wait_s == pytest.approx(delay_s) and found.wait_s < LEFT_BEHIND_MAX_S
+    assert brief(found)[0] == f"starts attempt 3 in {span(delay_s)} unless it is rolled back"
+    assert found.remedies[0].command == "spark-supervisor rollback j"
+
+
+def test_a_failed_update_that_stays_is_told_why_and_how_to_go_back_first() -> None:
+    one = after(judged(RollbackRule.CLEAN, checkpoint=PLACE), ended(), "batch 7 was committed")
+    found = explained(one)
+    assert found.failed_update.endswith("(batch 7 was committed)")
+    assert found.waits_for is not None and found.waits_for.kind is Await.BACKOFF
+    assert found.remedies[0].command == "spark-supervisor rollback j"
+    undone = explained(replace(one, left_behind=""))
+    assert isinstance(undone.step, RollBack)
+    assert not any("rollback" in (each.command or "") for each in undone.remedies), "the leader does so now"
+
+
+@pytest.mark.parametrize(
+    ("rule", "has_instant"), [(RollbackRule.CONTINUE, False), (RollbackRule.CLEAN, True)]
+)
+def test_list_has_the_instant_of_an_attempt_and_none_where_the_job_goes_back(
+    rule: RollbackRule, has_instant: bool
+) -> None:
+    exited_at = HistoryEntry(at="2026-11-28T10:00:00.000Z", event="user_error", attempt=2)
+    owned = ended(history=(exited_at,), attempt=2)
+    shown = row_of(after(judged(rule, checkpoint=PLACE), owned), 0.0)
+    assert shown.state == "backoff" and (shown.next_attempt_at is not None) is has_instant
+
+
+def test_of_each_wait_it_is_said_whether_its_time_is_an_instant_or_a_bound() -> None:
+    assert set(UNLESS) == set(Await)
 
 
 def test_the_alarm_stays_while_the_next_attempt_is_observed() -> None:
