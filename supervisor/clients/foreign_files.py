@@ -135,38 +135,51 @@ def directory_in(own: str, below: str, *, to_list: bool = False) -> Iterator[int
 
 @contextmanager
 def _opened(descriptor: int, path: str, below: str, to_list: bool) -> Iterator[int]:
-    try:
+    with _Walk(descriptor) as walk:
         for name in filter(None, below.split("/")):
-            descriptor = _moved(descriptor, _step(descriptor, name, f"{path}/{below}"))
+            walk.go_to(_step(walk.at, name, f"{path}/{below}"))
         if to_list:
-            descriptor = _moved(descriptor, os.open(".", _LIST, dir_fd=descriptor))
-        yield descriptor
-    finally:
-        os.close(descriptor)
+            walk.go_to(os.open(".", _LIST, dir_fd=walk.at))
+        yield walk.at
+
+
+class _Walk:
+    """Is at one directory, whose descriptor is open, until it ends: ``at``. Wherever it is interrupted, each descriptor is
+    closed once: the number of one that is closed may be another thread's next."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+    def __enter__(self) -> _Walk:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.at)
+
+    def go_to(self, descriptor: int) -> None:
+        before, self.at = self.at, descriptor
+        os.close(before)
 
 
 def _entered(path: str) -> int:
     """Returns a descriptor of the directory, which leads to it and can't list it. Links are judged. Raises OSError."""
-    left, links, at = deque(path.split("/")), 0, os.open("/", _ENTER)
-    try:
+    left, links = deque(path.split("/")), 0
+    with _Walk(os.open("/", _ENTER)) as walk:
         while left:
             name = left.popleft()
             if name in ("", "."):
                 continue
             try:
-                at = _moved(at, os.open(name, _ENTER, dir_fd=at))
+                walk.go_to(os.open(name, _ENTER, dir_fd=walk.at))
             except NotADirectoryError:
-                target = _target(at, name, path)
+                target = _target(walk.at, name, path)
                 links += 1
                 if links > LINKS_MAX:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from None
                 left.extendleft(reversed(target.split("/")))
                 if target.startswith("/"):
-                    at = _moved(at, os.open("/", _ENTER))
-    except BaseException:
-        os.close(at)
-        raise
-    return at
+                    walk.go_to(os.open("/", _ENTER))
+        return os.dup(walk.at)
 
 
 def _target(directory: int, name: str, path: str) -> str:
@@ -212,11 +225,6 @@ def _step(directory: int, name: str, path: str) -> int:
         raise
 
 
-def _moved(before: int, now: int) -> int:
-    os.close(before)
-    return now
-
-
 # -- files ----------------------------------------------------------------------------------------------------------
 
 
@@ -253,17 +261,15 @@ def directory_to_write(path: str, below: str, trust: WriterTrust) -> Iterator[tu
     operator has named. Yields the descriptor, and device and inode of the location itself. Raises OSError: UntrustedPath if
     ``trust`` does not hold for one of them."""
     descriptor = os.open(path, _NAMED_LIST) if trust.is_named else _location_to_write(path, trust)
-    try:
-        _require(descriptor, path, trust)
-        found = os.fstat(descriptor)
+    with _Walk(descriptor) as walk:
+        _require(walk.at, path, trust)
+        found = os.fstat(walk.at)
         at = path
         for name in filter(None, below.split("/")):
             at = f"{at}/{name}"
-            descriptor = _moved(descriptor, _made(descriptor, name, at, trust))
-            _require(descriptor, at, trust)
-        yield descriptor, (found.st_dev, found.st_ino)
-    finally:
-        os.close(descriptor)
+            walk.go_to(_made(walk.at, name, at, trust))
+            _require(walk.at, at, trust)
+        yield walk.at, (found.st_dev, found.st_ino)
 
 
 def require_writable(path: str, trust: WriterTrust) -> None:
