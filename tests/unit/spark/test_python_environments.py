@@ -147,6 +147,21 @@ def test_the_driver_of_another_user_may_read_it(here: Settings, tmp_path: Path) 
     assert environments_dir(here).stat().st_mode & 0o777 == 0o711
 
 
+@pytest.mark.users
+def test_an_archive_in_place_is_read_as_the_jobs_user(here: Settings, tmp_path: Path) -> None:
+    """By the supervisor's own rights, a link would have it unpack for the job what the job may not read."""
+    user = DriverUser(name="etl", uid=20001, gid=20001)
+    archive = packed(tmp_path / "a.tar.gz", PYTHON)
+    (tmp_path / "by-link").symlink_to(archive)
+    for path in (archive, tmp_path / "by-link"):
+        with pytest.raises(
+            Refused, match=r"cannot be read by user etl, as whom the job runs \(Permission denied\)"
+        ) as caught:
+            environment_of(path, here, work(tmp_path, "u1.1"), user, user)
+        assert caught.value.cause is Cause.BAD_ARTIFACT
+    assert not environments_dir(here).exists()
+
+
 def test_a_directory_that_executes_nothing_is_told_with_the_key(
     here: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
