@@ -145,7 +145,7 @@ OF_PATH: Final = frozenset(
 MODULES: Final = frozenset({"fileinput", "glob", "gzip", "io", "shutil", "tarfile", "tempfile", "zipfile"})
 
 RULES: Final = "it is one of the modules that have the rules"
-DESCRIPTOR: Final = "relative to a descriptor that foreign_files has opened, and no link is followed"
+DESCRIPTOR: Final = "relative to the descriptor of a directory that foreign_files has opened, or of one of the supervisor's; no link is followed"
 OPEN: Final = "a file that is open already"
 MEMORY: Final = "no file at all"
 NO_PATH: Final = "a method of that name of something that is no path"
@@ -238,7 +238,7 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
     "daemon/host/start_barrier.py": {OWN: "StartBarrier._directory _is_known"},
     "daemon/process/assemble.py": {OWN: "_has_other_users Assembly._commits_of"},
     "daemon/process/bounded_http.py": {MEMORY: "BoundedHandler.handle"},
-    "daemon/process/supervisor.py": {OWN: "take_lock make_private check_log_dir"},
+    "daemon/process/supervisor.py": {OWN: "_locked make_private check_log_dir"},
     "operations/accept_registry.py": {OWN: "_of_this_host"},
     "operations/apply.py": {ASKER: "spec_files _inside"},
     "operations/bundle.py": {DRAFT: "SpecBundle.__init__"},
@@ -277,7 +277,7 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
     "spark/fence/build.py": {HOST: "(module) fence_jar _key _make _pack"},
     "spark/orders.py": {DRIVER: "Orders.listen"},
     "spark/prepare.py": {
-        OWN: "_let_user_read _verified files_of _make_directory _write_private",
+        OWN: "_let_user_read _copied files_of _write_private",
         STAMP: "_stamp",
     },
     "spark/python_environments.py": {
@@ -290,6 +290,10 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
         HOST: "python_path_of spark_version java_home_of java_version java_of _home_of python_of s3a_jars_of defaults_of _regular _executable"
     },
     "spark/warm_up.py": {DRIVER: "temporary_directory"},
+    "daemon/host/job_directories.py": {OWN: "JobDirectories._there"},
+    "spark/application_directories.py": {CONF: "warehouse_of"},
+    "spark/attempt_place.py": {OWN: "_open_to_user make_directory"},
+    "spark/placed_files.py": {OWN: "gather", DESCRIPTOR: "_copy _is_same _remove place_files"},
 }
 """By module: reason → the functions, as qualified names, ``(module)`` for what stands in none."""
 
