@@ -21,6 +21,7 @@ from supervisor.cli.options import Chosen, Name, SignWith, command, seconds
 from supervisor.cli.output import notice, print_line, print_table
 from supervisor.cli.progress import progress
 from supervisor.errors import InvalidInput
+from supervisor.model.query_name import query_name
 from supervisor.operations.context import CommandContext, open_commands, require_submitted
 from supervisor.operations.jobs import Did, Done
 from supervisor.operations.names import known_name
@@ -204,7 +205,9 @@ def _side_by_side(found: Comparison) -> list[tuple[Any, ...]]:
     for identity in dict.fromkeys(query["id"] for each in pair for query in each.queries):
         queries = [next((q for q in each.queries if q["id"] == identity), None) for each in pair]
         label = next((q["query"] for q in queries if q is not None and q["query"]), identity)
-        rows.append((f"query {label}", *(None if q is None else q["state"] for q in queries)))
+        rows.append(
+            (f"query {query_name(label, identity)}", *(None if q is None else q["state"] for q in queries))
+        )
         for key, text in (
             ("batch_id", "batch"),
             ("lag", "lag"),

@@ -10,6 +10,7 @@ from typing import Any
 
 from supervisor.cli.output import readable_size, span
 from supervisor.model.capacity import FACTOR_ASKED, OBSERVED_LEAST_S, times_text
+from supervisor.model.query_name import query_name
 
 MEASURED = {
     "cgroup": "by its cgroup, without the cache that the kernel gives back",
@@ -82,7 +83,7 @@ def _query(query: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f"{query['batch_ms_p50'] / 1000:.3g} s at the median, {query['batch_ms_p95'] / 1000:.3g} s at 95 %"
     )
     arriving = "" if query["input_rows_per_s"] is None else f"; {query['input_rows_per_s']:.5g} rows/s arrive"
-    yield "query", f"{query['query']}: a batch takes {times}{_beside(query)}{arriving}"
+    yield "query", f"{query_name(query['query'])}: a batch takes {times}{_beside(query)}{arriving}"
     if query["falls_behind_at"] is not None:
         yield "", f"at {FACTOR_ASKED:g} times the input {_at_twice(query)}"
         yield "could bear", _could_bear(query)

@@ -21,6 +21,8 @@ QUERIES_MAX: Final = 8
 """This many queries are kept in all, those at other locations included: a lease has no room for more."""
 PLACE_CHARS: Final = 16
 BATCH_DIGITS_MAX: Final = 19
+BEGINS_ANEW: Final = "from nothing"
+"""The reason has it where the checkpoint is there, and the application does not go on with it."""
 UNNAMED_CHARS: Final = 8
 UNNAMED_MAX: Final = 2
 """So many are enough to know that there are any."""

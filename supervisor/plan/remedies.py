@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from supervisor.model.checkpoint_expectation import BEGINS_ANEW
 from supervisor.model.policies import refused_policies
 from supervisor.model.records import Cause, JobRef, Ownership, OwnState, Update
 from supervisor.model.spark_session import MARK as UNSUPPORTED_SESSION
@@ -87,6 +88,31 @@ def _registered_anew(name: str, job: JobRef | None) -> tuple[Remedy, ...]:
     return (Remedy(cancel, "then submit its spec again; its checkpoint is kept"),)
 
 
+def _of_checkpoint(name: str, reason: str) -> tuple[Remedy, ...]:
+    """Returns the remedies where the checkpoint is not the one that the job left, or the application does not go on with
+    it."""
+    if BEGINS_ANEW in reason:
+        return (
+            Remedy(
+                f"{PROGRAM} apply SPEC.yaml",
+                "with an application that gives each query the name or the place that it had",
+            ),
+            Remedy(
+                f"{PROGRAM} checkpoint show {name}", "shows the directories of the queries that were there"
+            ),
+            Remedy(f"{PROGRAM} resume {name} --accept-fresh-start", "lets it begin from nothing, once"),
+        )
+    return (
+        Remedy(f"{PROGRAM} checkpoint verify {name}", "shows what is there"),
+        Remedy(f"{PROGRAM} resume {name}", "after putting the checkpoint back"),
+        Remedy(
+            f"{PROGRAM} resume {name} --from-savepoint ID",
+            f"goes on from a copy of it: see savepoint list {name}",
+        ),
+        Remedy(f"{PROGRAM} resume {name} --accept-fresh-start", "starts with what is there, once"),
+    )
+
+
 def remedies_of_quarantined(
     name: str, own: Ownership | None, job: JobRef | None = None
 ) -> tuple[Remedy, ...]:
@@ -103,15 +129,7 @@ def remedies_of_quarantined(
     if own is None or own.state is not OwnState.EXITED or not own.permanent:
         return _registered_anew(name, job)
     if own.cause is Cause.BAD_CHECKPOINT:
-        return (
-            Remedy(f"{PROGRAM} checkpoint verify {name}", "shows what is there"),
-            Remedy(f"{PROGRAM} resume {name}", "after putting the checkpoint back"),
-            Remedy(
-                f"{PROGRAM} resume {name} --from-savepoint ID",
-                f"goes on from a copy of it: see savepoint list {name}",
-            ),
-            Remedy(f"{PROGRAM} resume {name} --accept-fresh-start", "starts with what is there, once"),
-        )
+        return _of_checkpoint(name, own.reason)
     if UNSUPPORTED_SESSION in own.reason:
         return (
             Remedy(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from supervisor.model.checkpoint_expectation import queries_of
+from supervisor.model.checkpoint_expectation import BEGINS_ANEW, queries_of
 from supervisor.model.launch import Launch
 from supervisor.model.query_name import query_name
 from supervisor.shim.queries import ONE_SHOT, goes_on_with_nothing
@@ -35,15 +35,17 @@ REMEDY: Final = f"give it the queryName or the checkpointLocation that it had, {
 def begins_anew(life: Life, launch: Launch, now_s: float) -> str | None:
     """Returns why the attempt is refused, or None."""
     if life.unnamed:
-        return f"a query without a name would begin from nothing, as at each start: {NAME_IT}"
+        return f"a query without a name would begin {BEGINS_ANEW}, as at each start: {NAME_IT}"
     if life.batch_at_s is None or now_s - life.batch_at_s < ANEW_FOR_S:
         return None
     if not goes_on_with_nothing(launch, life) or any(query.trigger in ONE_SHOT for query in life.queries):
         return None
     was = queries_of(launch.remembered)[-1]
     if any(each.unnamed for each in life.committed):
-        return f"a query without a name has begun from nothing, and query {was.id} was not started: {NAME_IT}"
+        return (
+            f"a query without a name has begun {BEGINS_ANEW}, and query {was.id} was not started: {NAME_IT}"
+        )
     new = life.committed[-1]
     name = next((query.name for query in life.queries if query.id == new.id), None)
-    what = f"query {query_name(name, new.id)} has begun from nothing in the job's checkpoint"
+    what = f"query {query_name(name, new.id)} has begun {BEGINS_ANEW} in the job's checkpoint"
     return f"{what}, and query {was.id}, which had committed batch {was.batch_id} there, was not started: {REMEDY}"

@@ -14,6 +14,7 @@ The functions here are handlers of ``machine.TABLE``, or called by ``driver`` fo
 from __future__ import annotations
 
 from supervisor.model.diagnostics import COLLECT_S, DIAGNOSED_CAUSES, stop_window_s
+from supervisor.model.query_name import query_name
 from supervisor.model.records import Cause
 from supervisor.shim import health
 from supervisor.shim.state import Diagnose, Diagnosed, Life, WriteLog
@@ -94,7 +95,7 @@ def last_progress(life: Life, now_s: float) -> tuple[str, ...]:
         last = "no batch yet" if batch is None else f"batch {batch} at {query.at}"
         state = "ended" if query.ended else "idle" if query.idle else "active"
         lines.append(
-            f"query {query.name or query.id}: {state}, {last}, heard {now_s - query.last_at_s:.0f} s ago"
+            f"query {query_name(query.name, query.id)}: {state}, {last}, heard {now_s - query.last_at_s:.0f} s ago"
         )
     if life.last_at_s is not None:
         lines.append(f"the last sign of any query was {now_s - life.last_at_s:.0f} s ago")

@@ -224,16 +224,19 @@ class Orders:
             if query_id not in ids:  # else it was started again
                 self._send("terminated", **ended)
         for run, query in list(self.started.items()):
-            if run not in active and not query.isActive:
-                self.note_end(run)
-                if str(query.id) not in ids:
-                    self.send_end(query)
+            with contextlib.suppress(
+                Exception
+            ):  # it is not known of this one; its listener tells it, as ever
+                if run not in active and not query.isActive:
+                    self.note_end(run)
+                    if str(query.id) not in ids:
+                        self.send_end(query)
 
     def _send_unknown(self, error: Exception, query: Any = None) -> None:
-        """Reports that a query, or all, could not be asked, unless the JVM does not answer."""
-        if is_unanswered(error):
-            raise error
+        """Reports that a query, or all, could not be asked, unless the JVM does not answer: that is silence."""
         complain("what Spark does for a query is not known")
+        if is_unanswered(error):
+            return
         names = {} if query is None else {"query": query.name or str(query.id), "id": str(query.id)}
         self._send("unknown", why=f"{type(error).__name__}: {error}"[:WHY_MAX_CHARS], **names)
 

@@ -51,3 +51,15 @@ def test_a_session_that_a_job_cannot_have_is_mended_in_the_spec_and_not_on_the_h
     assert remedy.command == "spark-supervisor apply SPEC.yaml"
     (remedy,) = remedies_of_quarantined("j", ended, job().record)
     assert remedy.command == "spark-supervisor resume j"
+
+
+def test_a_job_that_begins_anew_is_mended_in_its_application_and_not_in_its_checkpoint() -> None:
+    """The checkpoint is there: what helps is the name or the place that the query had."""
+    ended = exited(Cause.BAD_CHECKPOINT, permanent=True).record
+    anew = replace(ended, reason="a query without a name would begin from nothing, as at each start: name it")
+    apply, show, accept = remedies_of_quarantined("j", anew, job().record)
+    assert apply.command == "spark-supervisor apply SPEC.yaml" and "name" in apply.note
+    assert show.command == "spark-supervisor checkpoint show j"
+    assert accept.command == "spark-supervisor resume j --accept-fresh-start"
+    gone = replace(ended, reason="the checkpoint s3://b/ck is missing or empty")
+    assert "checkpoint verify" in (remedies_of_quarantined("j", gone, job().record)[0].command or "")

@@ -257,8 +257,7 @@ def test_a_jvm_that_does_not_answer_is_no_answer() -> None:
 
     bench = Bench()
     bench.orders._sessions = [SimpleNamespace(streams=Gone())]
-    with pytest.raises(ConnectionRefusedError):
-        bench.orders.probe()
+    bench.orders.probe()
     assert bench.sent == []
 
 
