@@ -214,7 +214,8 @@ def _prepared(drivers: list[dict[str, Any]]) -> str | None:
         if not driver["ready"]:
             return f"is being prepared on {driver['host']}"
         since = f" for {age(driver['ready_at'])}" if driver["ready_at"] else ""
-        return f"ready on {driver['host']}{since} ({driver['level']})"
+        lacks = f"; {driver['lacks']}" if driver.get("lacks") else ""
+        return f"ready on {driver['host']}{since} ({driver['level']}{lacks})"
 
     return "; ".join(map(how, drivers)) or None
 

@@ -221,6 +221,10 @@ EVENTS: Final[dict[str, Event]] = {
         "The shim of a prepared driver was started: it waits for an attempt; attempt is its key.",
         f"{_ATTEMPT} revision level why shim_pid log",
     ),
+    "application_not_held": Event(
+        "A driver is prepared at the level session and not application: its queries could not be held.",
+        f"{_ATTEMPT} why next",
+    ),
     "driver_prepared": Event("A prepared driver waits at its barrier.", f"{_ATTEMPT} s"),
     "driver_not_prepared": Event(
         "A driver could not be prepared, or ended before it had an attempt.", "uid revision why next"

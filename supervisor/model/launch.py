@@ -33,6 +33,13 @@ appearance its application may begin. The application does not see it."""
 PREPARE_LEVEL = "SPARK_SUPERVISOR_PREPARE_LEVEL"
 """This variable goes with ``PREPARED``: it is a ``model.records.PrepareLevel``. The application does not see it."""
 
+NOT_HELD = "SPARK_SUPERVISOR_NOT_HELD"
+"""This variable goes with ``PREPARED`` where the application could not be held at its first query, and so does not begin
+before the opening: it says why. The application does not see it."""
+
+OF_PREPARED = frozenset({PREPARED, PREPARE_LEVEL, NOT_HELD})
+"""Only a prepared driver has these variables."""
+
 ORDERS = "SPARK_SUPERVISOR_ORDERS"
 """This variable is in the environment of a driver that runs as another user: it names the socket at which it takes
 orders, in the one directory of the channel where it may make files."""

@@ -1118,7 +1118,8 @@ class PreparedDriver:
     """Describes one prepared driver of a host. If ``ready`` is not set, it is being brought up, unless ``why`` says why it
     cannot be prepared. ``waits`` says that ``why`` is no fault of the job and may pass: no room, a store that does not
     answer, a driver that was killed. ``refused`` says that the policy of the host does not allow the spec: one with another
-    policy may. ``sha256`` is that of the spec. ``ready_at`` is since when it is ready, for display.
+    policy may. ``sha256`` is that of the spec. ``ready_at`` is since when it is ready, and ``lacks`` what one that is ready
+    has not (its application could not be held at its first query), both for display.
     """
 
     uid: str
@@ -1131,6 +1132,7 @@ class PreparedDriver:
     why: str = field(default="", metadata=OMITTED)
     waits: bool = field(default=False, metadata=OMITTED)
     refused: bool = field(default=False, metadata=OMITTED)
+    lacks: str = field(default="", metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 

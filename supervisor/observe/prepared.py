@@ -34,11 +34,19 @@ def document(host: str, driver: PreparedDriver) -> dict[str, Any]:
         "ready": driver.ready,
         "ready_at": ready_at if driver.ready else None,
         "why": driver.why or None,
+        "lacks": driver.lacks or None,
     }
 
 
 def _asked(host: str, record: Preparation) -> dict[str, Any]:
-    return {"host": host, "level": record.level.value, "ready": False, "ready_at": None, "why": None}
+    return {
+        "host": host,
+        "level": record.level.value,
+        "ready": False,
+        "ready_at": None,
+        "why": None,
+        "lacks": None,
+    }
 
 
 def ready_counts(members: Iterable[Member]) -> Mapping[tuple[str, bool], int]:

@@ -41,6 +41,7 @@ from supervisor.model.view import Row, SeenLease
 from supervisor.observe.first_seen import FirstSeen
 from supervisor.observe.listing import seconds_of
 from supervisor.operations.context import CommandContext
+from supervisor.operations.elsewhere import gone_in_words
 from supervisor.operations.scene import take_scene, why_not_yet
 from supervisor.plan.prepare import waits_for_restart
 from supervisor.records.reading import seen, seen_all
@@ -97,7 +98,8 @@ def wait_gone(
 
     def are_gone() -> bool:
         for name, phase in _alive(context, left, first_seen).items():
-            listener.report(name, phase or "gone: no driver of it is alive", done=phase is None)
+            said = phase or gone_in_words(context, name, uids[name])
+            listener.report(name, said, done=phase is None)
             if phase is None:
                 del left[name]
         return not left

@@ -375,7 +375,10 @@ class Preparations:
                 if driver is not None and driver.why:
                     return f"no standby: {host} could prepare no driver: {driver.why}"
                 done = driver is not None and driver.ready
-                return f"a driver is ready on {host}" if done else f"a driver is being prepared on {host}"
+                lacks = f" ({driver.lacks})" if driver is not None and driver.lacks else ""
+                return (
+                    f"a driver is ready on {host}{lacks}" if done else f"a driver is being prepared on {host}"
+                )
         chosen, why, _ = self.choice(job, own, wish, memory.whole, self.loads, self.spread)
         return f"no standby: {why}" if chosen is None else f"a driver is to be prepared on {chosen.id}"
 

@@ -15,12 +15,11 @@ from supervisor.clients import run_dir
 from supervisor.clients.run_dir import Opening, Readiness
 from supervisor.clock import boottime_s
 from supervisor.errors import Corrupt
-from supervisor.model.launch import NO_ATTEMPT, PREPARE_LEVEL, PREPARED, Launch
+from supervisor.model.launch import NO_ATTEMPT, OF_PREPARED, Launch
 from supervisor.records.codec import decode
 from supervisor.shim import state as shim
 from supervisor.shim.state import Event, Reported
 
-NOT_FOR_APPLICATION = frozenset({PREPARED, PREPARE_LEVEL})
 PASSED = frozenset({"opened", "waiting", "begun"})
 """Each of these says that the driver is past its barrier: a report may be lost."""
 
@@ -125,7 +124,7 @@ class PreparedTree:
         env = {
             name: value
             for name, value in launch.env.items()
-            if had.get(name) != value and name not in NOT_FOR_APPLICATION
+            if had.get(name) != value and name not in OF_PREPARED
         }
         try:
             opening = Opening(claim_id, before_at_s, env, launch.hadoop_conf, launch.spark_conf)

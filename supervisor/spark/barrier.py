@@ -35,6 +35,7 @@ WORDS = ("ready", "unready", "late", "opened")
 APPLICATION = "application"
 CLAIM = "SPARK_SUPERVISOR_CLAIM"
 PREPARED, PREPARE_LEVEL = "SPARK_SUPERVISOR_PREPARED", "SPARK_SUPERVISOR_PREPARE_LEVEL"
+NOT_HELD = "SPARK_SUPERVISOR_NOT_HELD"
 HADOOP = "spark.hadoop."
 
 
@@ -52,17 +53,20 @@ class OpeningWord:
 class Barrier:
     """Is the barrier of one driver. ``reports`` are the bootstrap's; they say nothing but ``WORDS`` until it is open.
 
-    ``at_first_query`` says that the application runs up to its first query before it waits.
+    ``at_first_query`` says that the application runs up to its first query before it waits. It is given up where this JVM
+    does not hold every query, whoever starts it (``query_gate``); then ``ready`` says why. ``not_held`` is why the JVM was
+    not even made to.
     """
 
-    def __init__(self, path: str, level: str, reports: Any) -> None:
+    def __init__(self, path: str, level: str, reports: Any, not_held: str = "") -> None:
         self.at_first_query = level == APPLICATION
+        self._query_gate: Any = None
+        self._lacks = [lowered(not_held)] if not_held else []
         self.is_open = False
         self._path = path
         self._reports = reports
         self._lock = threading.Lock()
         self._gateway: Any = None
-        self._not_warmed = ""
         reports.words = WORDS
 
     def require(self, application: str) -> None:
@@ -82,15 +86,35 @@ class Barrier:
         SparkContext says so and ends."""
         try:
             with Surroundings():
-                self._gateway, self._not_warmed = beside("warm_up").warm_up(beside)
+                gate_of = beside("query_gate").QueryGate
+                begin = (lambda gateway: gate_of(gateway).let_own_pass()) if self.at_first_query else None
+                self._gateway, not_warmed = beside("warm_up").warm_up(beside, begin)
+                if self.at_first_query:
+                    self._hold_queries(gate_of(self._gateway))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever it is, this driver will never be ready
             complain("no SparkContext can be made")
             self._refuse(f"no SparkContext can be made: {first_line(error)}")
         self._set_environment({})
-        if self._not_warmed:
-            log(f"not warmed: {self._not_warmed}")
+        if not_warmed:
+            self._lacks.append(f"not warmed: {not_warmed}")
+        for lack in self._lacks:
+            log(lack)
+
+    def _hold_queries(self, gate: Any) -> None:
+        """Closes the gate of the JVM, or gives up that the application runs before the opening."""
+        why = gate.why_not_held()
+        if why:
+            self.at_first_query = False
+            self._lacks.append(lowered(why))
+        else:
+            self._query_gate = gate
+
+    def tell_arrival(self, arrived: Callable[[], None]) -> None:
+        """Calls ``arrived``, in a thread of its own, when a query has come to the gate that the JVM starts by itself."""
+        if self._query_gate is not None:
+            self._query_gate.tell_arrival(arrived)
 
     def wait(
         self, sessions: Callable[[], list[Any]] = list, begin: Callable[[], None] = lambda: None
@@ -101,7 +125,7 @@ class Barrier:
         with self._lock:
             if self.is_open:
                 return
-            self._reports.send_last("ready", **({"why": self._not_warmed} if self._not_warmed else {}))
+            self._reports.send_last("ready", **({"why": "; ".join(self._lacks)} if self._lacks else {}))
             opening = self._await_opening()
             try:
                 if opening.claim != os.environ.get(CLAIM, opening.claim):
@@ -117,6 +141,12 @@ class Barrier:
             self._reports.send_last("opened")
             self._reports.words = None
             begin()
+            try:
+                if self._query_gate is not None:
+                    self._query_gate.open()
+            except Exception:  # noqa: BLE001 - a query that waits in that JVM would wait for ever
+                complain("the gate of queries was not opened")
+                leave(NOT_BEGUN)
             self.is_open = True
 
     def _await_opening(self) -> OpeningWord:
@@ -158,7 +188,13 @@ def barrier_of(environ: Any, reports: Any) -> Barrier | None:
     """Returns the barrier of a driver that is being prepared, and None for every other one. The variables that say so are
     removed."""
     path, level = environ.pop(PREPARED, None), environ.pop(PREPARE_LEVEL, "")
-    return Barrier(path, level, reports) if path else None
+    not_held = environ.pop(NOT_HELD, "")
+    return Barrier(path, level, reports, not_held) if path else None
+
+
+def lowered(why: str) -> str:
+    """Returns what is said of a driver whose application can't be held at its first query, because of ``why``."""
+    return f"its application does not begin before its opening: its queries could not be held ({why})"
 
 
 # -- the warm-up -------------------------------------------------------------------------------------------------------
@@ -205,7 +241,7 @@ def set_jvm_environment(jvm: Any, env: Mapping[str, str]) -> None:
     variables = inner.get(field.get(None))
     for name, value in env.items():
         variables.put(name, value)
-    for name in (PREPARED, PREPARE_LEVEL):
+    for name in (PREPARED, PREPARE_LEVEL, NOT_HELD):
         variables.remove(name)
 
 

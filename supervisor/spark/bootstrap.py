@@ -880,6 +880,7 @@ def prepare(reports: Reports, watch: Watch, path: str) -> None:
     watch.barrier = barrier
     if not barrier.at_first_query:
         barrier.wait()
+    barrier.tell_arrival(watch.pass_barrier)
 
 
 if __name__ == "__main__":

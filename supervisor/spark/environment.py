@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from supervisor.model.host_tools import without
-from supervisor.model.launch import CHECKPOINT, GATE, PREPARE_LEVEL, PREPARED
+from supervisor.model.launch import CHECKPOINT
 from supervisor.model.records import Assignment, Cause
 from supervisor.model.spark_session import SELECTING_VARIABLES
 from supervisor.settings.policy import PolicySettings
@@ -63,10 +63,6 @@ PASSES_TO_OTHERS: Final = frozenset({"LANG", "LANGUAGE", "TZ", "PATH", "HADOOP_C
 NOT_FOR_JOBS: Final = {
     "PYSPARK_SUBMIT_ARGS": "the spec's own keys say that",
 }
-OF_THE_ATTEMPT: Final = frozenset(
-    {"SPARK_SUPERVISOR_ATTEMPT", "SPARK_SUPERVISOR_REPORT", GATE, PREPARED, PREPARE_LEVEL}
-)
-"""A prepared driver is told these at its opening, or is not to know them: it may have been brought up with others."""
 UTF8_LOCALE: Final = "C.UTF-8"
 NOTHING: Final[Mapping[str, str]] = {}
 OPEN: Final = PolicySettings()

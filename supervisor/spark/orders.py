@@ -307,8 +307,8 @@ class Orders:
         return sum(count[1] for count in counts), (jobs[-1:], active, counts)
 
     def stop(self, within_s: float) -> None:
-        """Returns when no query is active any more, each at its batch boundary; the shim makes sure that this
-        ends."""
+        """Returns when no query is active any more, each at its batch boundary as far as that is possible; the shim makes
+        sure that this ends. ``stopped`` is reported only where it is proved of each."""
         self.stopping = True
         self._send("heard")  # before anything is asked of a JVM that may be busy
         before = dict(self.committed)
@@ -329,8 +329,13 @@ class Orders:
             time.sleep(PAUSE_S)
             queries = self.active()
         failed = [each.query for each in closing.values() if each.query.exception() is not None]
+        cut = [each.query for each in closing.values() if not each.is_at_boundary()]
         if failed:
             log(f"{len(failed)} queries failed while they were to stop")
+        elif cut:
+            log(
+                f"{len(cut)} of {len(closing)} queries may have been cut in a batch, which the next start replays"
+            )
         else:
             self._send("stopped")
             log("all queries have stopped at a batch boundary")
@@ -368,6 +373,7 @@ class Closing:
         self._committed = committed
         self._next_batch_s = next_batch_s
         self._engine: Any = None
+        self._was_between = False
 
     def run(self) -> None:
         """Returns when the query has ended, or certainly will; on trouble the shim goes on with a signal."""
@@ -382,6 +388,19 @@ class Closing:
         except Exception:  # noqa: BLE001 - the edge: no error of ours reaches the application
             if self.query.isActive:
                 complain("a query was not stopped")
+
+    def is_at_boundary(self) -> bool:
+        """Returns whether it is proved of the ended query that no batch of it was cut. Spark itself tells no difference: a
+        batch that an interrupt has ended is no error of a query which was to stop. So the logs say it, unless the query was
+        held between two batches."""
+        if self._was_between:
+            return True
+        try:
+            planned, committed = newest_batches(self.query)
+        except Exception:  # noqa: BLE001 - another Spark than we know, or a store that does not answer: not proved
+            complain("whether a query has cut a batch is not known")
+            return False
+        return planned == committed
 
     def _await_next_batch(self) -> None:
         """Returns when the query is in a batch, has committed one since the request, or has had its time. One whose sources
@@ -405,6 +424,7 @@ class Closing:
         active = self._engine[2].get()
         found = self._held(lambda: self._probe(active))
         if found == "asleep":  # between two batches, and it begins no other: this only wakes it
+            self._was_between = True
             self.query.stop()
         if found == "no data":
             return self._held(lambda: self._probe_again(active)) != "batch"
@@ -520,6 +540,14 @@ def waits_for_lock(stack: list[str]) -> bool:
     """Returns whether the thread is about to begin the next batch, or to commit this one."""
     outer = next((n for n, method in enumerate(stack) if _IN_TRIGGER.search(method)), 0)
     return any(".ReentrantLock" in method for method in stack[:outer])
+
+
+def newest_batches(query: Any) -> tuple[int, int]:
+    """Returns the newest batch that the query has planned, and that it has committed; -1 stands for none."""
+    execution = query._jsq.streamingQuery()
+    found = [log.getLatestBatchId() for log in (execution.offsetLog(), execution.commitLog())]
+    planned, committed = (int(each.get()) if each.isDefined() else -1 for each in found)
+    return planned, committed
 
 
 def engine_of(query: Any) -> tuple[Any, Any, Any, Any] | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
@@ -27,7 +27,7 @@ from supervisor.clients.store.open import open_store
 from supervisor.errors import Corrupt, InvalidInput, NotFound, Unreachable
 from supervisor.model.application_tag import naming_properties
 from supervisor.model.driver_user import DriverUser
-from supervisor.model.launch import AWAITS_CONTEXT, NO_ATTEMPT, ORDERS, PREPARE_LEVEL, Launch
+from supervisor.model.launch import AWAITS_CONTEXT, NO_ATTEMPT, NOT_HELD, ORDERS, PREPARE_LEVEL, Launch
 from supervisor.model.master import ClusterKind, kind_of
 from supervisor.model.records import Assignment, Cause, PrepareLevel, clip
 from supervisor.settings.file import Settings
@@ -50,9 +50,12 @@ from supervisor.spark.attempt_place import (
     unusable,
 )
 from supervisor.spark.class_archive.assign import archive_of_driver
+from supervisor.spark.class_archive.choice import OPTIONS_KEY
 from supervisor.spark.environment import build_environment, passes
-from supervisor.spark.fence.build import Built, fence_jar
+from supervisor.spark.fence.build import FENCE, Built, JavaSources, fence_jar
 from supervisor.spark.fence.choice import Fence, owner_of, why_not, why_not_this_spark
+from supervisor.spark.gate.agent import SOURCES as GATE_SOURCES
+from supervisor.spark.gate.agent import with_agent
 from supervisor.spark.placed_files import gather, place_files
 from supervisor.spark.properties import render_properties
 from supervisor.spark.python_environments import environment_of
@@ -68,6 +71,7 @@ TOGETHER: Final = "application"
 """The directory below ``files`` in which a Python application lies beside the files of its spec."""
 NOT_FENCED_MAX_BYTES: Final = 240
 CLASS_ARCHIVE_MAX_BYTES: Final = 160
+NO_GATE: Final = Built(None)
 NOT_LIMITED_MAX_BYTES: Final = 200
 ON_CLUSTER_MAX_BYTES: Final = 120
 """The text of a property is of any length, and a lease record is not."""
@@ -106,10 +110,8 @@ def prepare(
     place_files(cwd, files.by_name(), may_change=attempt_place.is_alone or assignment.attempt != NO_ATTEMPT)
     toolchain = _with_environment(toolchain, spec, files, settings, attempt_place)
     env = _environment(spec, assignment, settings, attempt_place, toolchain)
-    if spec.launch == "session":
-        env["PYSPARK_SUBMIT_ARGS"] = session_arguments(spec, properties_file)
-    if prepared:
-        env[PREPARE_LEVEL] = level.value
+    gate = _query_gate(settings, attempt_place, toolchain, level) if prepared else NO_GATE
+    env |= _as_prepared(level, gate.why) if prepared else {}
     argv = build_argv(spec, files, toolchain, properties_file)
     fence = _fence(spec, assignment, settings, attempt_place, toolchain)
     conf = conf_of(spec, toolchain)
@@ -124,10 +126,11 @@ def prepare(
     # what is decided above is decided without secrets, and said in records and logs
     known = _with_secrets(spec, settings, attempt_place)
     properties = build_properties(known, files, toolchain, store, assignment.driver_memory, fence, archive)
+    properties |= _with_gate(properties, gate, attempt_place)
     properties |= _naming(spec, assignment, attempt_place, properties)
     properties = with_directories(properties, env, attempt_place.scratch, cwd)
     _write_private(properties_file, render_properties(properties))
-    _let_user_read(attempt_place, fence.jar, archive.file)
+    _let_user_read(attempt_place, (fence.jar, gate.jar), archive.file)
     driver = _DriverParts(argv, env, str(cwd), fence, archive.said, prepared)
     return _launch_of(spec, assignment, settings, attempt_place, root or settings.zookeeper.root, driver)
 
@@ -254,6 +257,8 @@ def _environment(
         of_other_user=user is not None,
         closed=closed,
     )
+    if spec.launch == "session":
+        env["PYSPARK_SUBMIT_ARGS"] = session_arguments(spec, attempt_place.work_dir / PROPERTIES)
     if kind_of(spec.master) is ClusterKind.YARN:
         env[AWAITS_CONTEXT] = "1"
     return env if user is None else env | {ORDERS: str(directory / DRIVERS_OWN / run_dir.ORDERS)}
@@ -264,7 +269,7 @@ def _channel(attempt_place: AttemptPlace) -> str:
     return str(attempt_place.work_dir / CHANNEL) if attempt_place.user is not None else ""
 
 
-def _let_user_read(attempt_place: AttemptPlace, fence: Path | None, archive: Path | None) -> None:
+def _let_user_read(attempt_place: AttemptPlace, jars: Iterable[Path | None], archive: Path | None) -> None:
     """Lets the driver's user read what it is started with. Everything else below the runtime directory stays closed: it
     can only pass there. Raises Unreachable."""
     user = attempt_place.user
@@ -275,9 +280,9 @@ def _let_user_read(attempt_place: AttemptPlace, fence: Path | None, archive: Pat
         files.chmod(0o755)
         let_read(str(files))
         grant(str(attempt_place.work_dir / PROPERTIES), user.uid, READ)
-        if fence is not None:
-            let_pass(str(fence.parent))
-            fence.chmod(READABLE)
+        for jar in filter(None, jars):
+            let_pass(str(jar.parent))
+            jar.chmod(READABLE)
         if archive is not None:  # its mode is right: a change would be one of its identity
             let_pass(str(archive.parent))
     except OSError as error:
@@ -317,12 +322,48 @@ def make_fence_ahead(
     return _fence_jar(settings, toolchain, environ, remember=False)
 
 
+def _as_prepared(level: PrepareLevel, not_held: str) -> dict[str, str]:
+    """Returns the variables of a driver that is prepared as far as ``level``, or less far because of ``not_held``."""
+    return (
+        {PREPARE_LEVEL: PrepareLevel.SESSION.value, NOT_HELD: not_held}
+        if not_held
+        else {PREPARE_LEVEL: level.value}
+    )
+
+
+def _query_gate(
+    settings: Settings, attempt_place: AttemptPlace, toolchain: Toolchain, level: PrepareLevel
+) -> Built:
+    """Returns the gate of queries, without which no application may run up to its first query."""
+    if level is not PrepareLevel.APPLICATION:
+        return NO_GATE
+    built = _fence_jar(settings, toolchain, attempt_place.environ, of=GATE_SOURCES)
+    try:
+        with_agent("", built.jar or Path(), _opening(attempt_place))
+    except ValueError as error:
+        return Built(None, str(error))
+    return built
+
+
+def _with_gate(properties: Mapping[str, str], gate: Built, attempt_place: AttemptPlace) -> dict[str, str]:
+    """Returns the property of the driver's JVM that has the gate, if it gets one."""
+    if gate.jar is None:
+        return {}
+    return {OPTIONS_KEY: with_agent(properties.get(OPTIONS_KEY, ""), gate.jar, _opening(attempt_place))}
+
+
+def _opening(attempt_place: AttemptPlace) -> Path:
+    """Returns the file by whose appearance the application of a prepared driver may begin."""
+    return Path(_channel(attempt_place) or attempt_place.run_dir) / run_dir.OPENING
+
+
 def _fence_jar(
     settings: Settings,
     toolchain: Toolchain,
     environ: Mapping[str, str],
     *,
     remember: bool = True,
+    of: JavaSources = FENCE,
 ) -> Built:
     """Makes the jar by the host's own Spark and Java, in the supervisor's own environment: nothing of a job
     is executed here."""
@@ -333,6 +374,7 @@ def _fence_jar(
         settings.supervisor.runtime_dir / "fence",
         {name: value for name, value in environ.items() if passes(name)},
         remember=remember,
+        of=of,
     )
 
 

@@ -62,11 +62,13 @@ STRAIGHT = {
 """What the job's own options of S3A would put between this process and its own store."""
 
 
-def warm_up(beside: Callable[[str], Any]) -> tuple[Any, str]:
-    """Returns the gateway to a warm JVM, in which nothing runs, and why it was not warmed if it was not. Raises whatever
-    keeps a SparkContext from being made."""
+def warm_up(beside: Callable[[str], Any], begin: Callable[[Any], None] | None = None) -> tuple[Any, str]:
+    """Returns the gateway to a warm JVM, in which nothing runs, and why it was not warmed if it was not. ``begin`` is called
+    with the gateway before anything runs there. Raises whatever keeps a SparkContext from being made."""
     SparkContext._ensure_initialized()
     gateway: Any = SparkContext._gateway
+    if begin is not None:
+        begin(gateway)
     conf = SparkConf(_jvm=gateway.jvm)
     for key in NOT_FOR_WARM_UP:
         conf._jconf.remove(key)  # type: ignore[union-attr]

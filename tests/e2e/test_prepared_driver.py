@@ -24,6 +24,10 @@ from supervisor.clients.run_dir import Opening
 from supervisor.clock import boottime_s
 from supervisor.model.launch import PREPARE_LEVEL, PREPARED
 from supervisor.spark import bootstrap
+from supervisor.spark.class_archive.choice import OPTIONS_KEY
+from supervisor.spark.fence.build import fence_jar
+from supervisor.spark.gate.agent import SOURCES, with_agent
+from supervisor.spark.toolchain import java_of, spark_version
 from tests.e2e.test_bootstrap import environment, spark_home
 from tests.fakes.report_socket import ReportSocket
 from tests.testbed.s3a_jars import s3a_jars
@@ -129,7 +133,10 @@ def run(
     properties: Mapping[str, str] | None = None,
 ) -> Seen:
     """Run to the end; a prepared driver is opened when it is ready. Nobody but it knows of the attempt before that."""
-    own = "".join(f"{name}={value}\n" for name, value in (properties or {}).items())
+    more_properties = {**(properties or {})}
+    if level == "application":
+        more_properties[OPTIONS_KEY] = agent_options(home / "jars", home / run_dir.OPENING)
+    own = "".join(f"{name}={value}\n" for name, value in more_properties.items())
     (home / "conf").write_text(LIGHT_PROPERTIES + own + ("" if level else owner_properties()))
     opening = home / run_dir.OPENING
     with ReportSocket(home) as reports, (home / "log").open("w") as log:
@@ -156,6 +163,14 @@ def run(
     seen = home / "seen.json"
     document = json.loads(seen.read_text()) if seen.exists() else None
     return Seen(process.returncode, (home / "log").read_text(), names, document, not_warm)
+
+
+def agent_options(directory: Path, opening: Path) -> str:
+    """The options of a JVM with the gate of queries."""
+    home, java = spark_home(), java_of(None, os.environ)
+    built = fence_jar(home, java, spark_version(home) or "", directory, os.environ, 240.0, of=SOURCES)
+    assert built.jar is not None, built.why
+    return with_agent("", built.jar, opening)
 
 
 def owner_properties() -> str:
@@ -231,8 +246,11 @@ def forget_the_attempt(document: Any) -> None:
     session["worker"] = [name for name in session["worker"] if name not in ATTEMPT]
     for name in ("java_attempt", "worker_attempt", "hadoop"):
         session[name] = None
-    session["conf"].pop("spark.hadoop.supervisor.owner", None)
-    session["properties"] = [name for name in session["properties"] if "supervisor.owner" not in name]
+    for name in ("spark.hadoop.supervisor.owner", OPTIONS_KEY):
+        session["conf"].pop(name, None)
+    session["properties"] = [
+        name for name in session["properties"] if "supervisor.owner" not in name and name != OPTIONS_KEY
+    ]
 
 
 def without_progress(names: list[str], *more: str) -> list[str]:

@@ -448,6 +448,7 @@ SAMPLES: tuple[Any, ...] = (
                 ready_at=AT,
                 why="größer",
                 refused=True,
+                lacks="größer",
             ),
         ),
         labels=("zone=a",),

@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Final
 
 from supervisor.model.application_tag import NAMING_KEYS
-from supervisor.model.launch import CHECKPOINT, GATE, PREPARE_LEVEL, PREPARED, Launch
+from supervisor.model.launch import CHECKPOINT, GATE, OF_PREPARED, Launch
+from supervisor.spark.class_archive.choice import OPTIONS_KEY
 from supervisor.spark.fence.choice import OWNER_KEY
+from supervisor.spark.gate.agent import without_agent
 from supervisor.spark.prepare import PROPERTIES
 from supervisor.spark.properties import parse_properties
 
 ATTEMPT: Final = "SPARK_SUPERVISOR_ATTEMPT"
-OF_THE_ATTEMPT: Final = frozenset({ATTEMPT, "SPARK_SUPERVISOR_REPORT", GATE, PREPARED, PREPARE_LEVEL})
+OF_THE_ATTEMPT: Final = frozenset({ATTEMPT, "SPARK_SUPERVISOR_REPORT", GATE}) | OF_PREPARED
 _HADOOP: Final = "spark.hadoop."
 
 
@@ -78,7 +80,10 @@ def _environment(made: MadeLaunch) -> dict[str, str]:
 
 
 def _properties(made: MadeLaunch) -> dict[str, str]:
+    """Returns the properties of the driver that both have to have. Only a prepared one has the gate of queries."""
     properties = made.properties()
+    options = without_agent(properties.pop(OPTIONS_KEY, ""))
+    properties |= {OPTIONS_KEY: options} if options else {}
     return {
         name: made.without_directories(properties[name])
         for name in properties.keys() - {OWNER_KEY, *NAMING_KEYS}

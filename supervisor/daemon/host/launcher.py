@@ -23,7 +23,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -46,9 +46,9 @@ from supervisor.errors import Corrupt, NotFound, SupervisorError, Unreachable
 from supervisor.metrics import Metrics
 from supervisor.model.driver_user import DriverUser
 from supervisor.model.host_tools import why_ignored
-from supervisor.model.launch import PREPARE_LEVEL, PREPARED, Launch, with_remembered
+from supervisor.model.launch import NOT_HELD, PREPARED, Launch, with_remembered
 from supervisor.model.phrases import all_its
-from supervisor.model.records import Assignment, Cause, Preparation
+from supervisor.model.records import Assignment, Cause, Preparation, PrepareLevel
 from supervisor.records.codec import encode
 from supervisor.records.layout import PREPARED_MARK, about_key
 from supervisor.registry.blobs import Blobs, artifact_key
@@ -195,7 +195,7 @@ class Launcher:
             spec = self._admitted(given)
             if not spec.is_python:
                 raise Refused(Cause.NOT_STARTED, "a JVM application has no barrier: it can't be prepared")
-            launch = self._as_prepared(self._launch(given, key, spec), key, request, spec)
+            launch = self._as_prepared(self._launch(given, key, spec, request), key, request, spec)
             directory = self._make_run_dir(key, launch)
             if directory is not None:
                 pid = self._spawn(directory, launch)
@@ -219,7 +219,7 @@ class Launcher:
         files = files_now(spec, self._hosted.work_dir / key, launch.env.get("SPARK_HOME", ""))
         return replace(
             launch,
-            env={**launch.env, PREPARED: str(opening), PREPARE_LEVEL: request.level.value},
+            env={**launch.env, PREPARED: str(opening)},
             prepared=key,
             log_path=str(self._hosted.log_path_of(request.name, key)),
             begun_s=boottime_s(),
@@ -388,7 +388,9 @@ class Launcher:
             for key, given in taking.items()
         ]
 
-    def _launch(self, given: Assignment, key: str, spec: JobSpec) -> Launch:
+    def _launch(
+        self, given: Assignment, key: str, spec: JobSpec, request: Preparation | None = None
+    ) -> Launch:
         cgroup = f"{self._cgroup_parent}/{key}-{secrets.token_hex(3)}" if self._cgroup_parent else None
         limits, user = spec.limits(), self.users.of(spec.run_as)
         place = AttemptPlace(
@@ -403,35 +405,33 @@ class Launcher:
             is_alone=given.uid not in {each.uid for each in self._living().values()},
             state_dir=self._hosted.state.path,
         )
-        launch = prepare(spec, given, self._settings, place, lambda stored: self._fetch(given, user, stored))
-        ignored = why_ignored(spec.env)
+        launch = prepare(
+            spec,
+            given,
+            self._settings,
+            place,
+            lambda stored: self._fetch(given, user, stored),
+            prepared="" if request is None else key,
+            level=PrepareLevel.SESSION if request is None else request.level,
+        )
+        self._warn(given, launch, why_ignored(spec.env))
+        return launch
+
+    def _warn(self, given: Assignment, launch: Launch, ignored: str | None) -> None:
+        """Logs what this driver is started without."""
+        about: dict[str, Any] = {"job": given.name, "uid": given.uid, "attempt": given.attempt}
+        if NOT_HELD in launch.env:
+            why = launch.env[NOT_HELD]
+            log.warning("application_not_held", **about, why=why, next="it is prepared at the level session")
         if ignored is not None:
             log.warning(
-                "tools_of_job_ignored",
-                job=given.name,
-                uid=given.uid,
-                attempt=given.attempt,
-                why=ignored,
-                next="it is started with those of this host",
+                "tools_of_job_ignored", **about, why=ignored, next="it is started with those of this host"
             )
         if launch.not_fenced:
-            log.warning(
-                "checkpoint_not_fenced",
-                job=given.name,
-                uid=given.uid,
-                attempt=given.attempt,
-                why=launch.not_fenced,
-            )
+            log.warning("checkpoint_not_fenced", **about, why=launch.not_fenced)
         if launch.not_limited:
-            log.warning(
-                "limits_not_enforced",
-                job=given.name,
-                uid=given.uid,
-                attempt=given.attempt,
-                why=launch.not_limited,
-                next="it is started without them",
-            )
-        return launch
+            why = launch.not_limited
+            log.warning("limits_not_enforced", **about, why=why, next="it is started without them")
 
     def _spec(self, given: Assignment) -> JobSpec:
         try:

@@ -45,7 +45,7 @@ class RequestedDriver:
 class KeptDriver:
     """Holds a prepared driver of this host to which no attempt was handed. ``for_request`` is what it was prepared for; its
     ``spec``, ``memory`` and so on are what it has. ``ready_at`` is since when it is ready, for display. If it will never be
-    ready, ``why`` says why."""
+    ready, ``why`` says why. ``lacks`` is what one that is ready has not."""
 
     key: str
     for_request: Preparation
@@ -54,6 +54,7 @@ class KeptDriver:
     ready: bool = False
     ready_at: str = ""
     why: str = ""
+    lacks: str = ""
     alive: bool = True
     discarded: bool = False
 
@@ -290,7 +291,7 @@ def _reported(
 ) -> tuple[PreparedDriver, ...]:
     """Returns what the host's record says: the ready ones first, then those that cannot be prepared."""
     reported = {
-        kept.entry: _described(kept.for_request, ready=kept.ready, ready_at=kept.ready_at)
+        kept.entry: _described(kept.for_request, ready=kept.ready, ready_at=kept.ready_at, lacks=kept.lacks)
         for kept in _best_last(left)
     }
     begun = [each.record for each in prepare if each.record is not None] + list(situation.under_way.values())
@@ -325,7 +326,7 @@ def _best_last(left: Sequence[KeptDriver]) -> list[KeptDriver]:
 
 
 def _described(
-    record: Preparation, *, ready: bool = False, ready_at: str = "", why: str = ""
+    record: Preparation, *, ready: bool = False, ready_at: str = "", why: str = "", lacks: str = ""
 ) -> PreparedDriver:
     return PreparedDriver(
         uid=record.uid,
@@ -336,6 +337,7 @@ def _described(
         ready=ready,
         ready_at=ready_at,
         why=_short(why),
+        lacks=_short(lacks),
     )
 
 

@@ -303,6 +303,7 @@ class PreparedDrivers:
                 launch.start_timeout_s,
                 ready=readiness is not None and readiness.ready,
                 why="" if readiness is None or readiness.ready else readiness.why or "it gave no reason",
+                lacks=readiness.why if readiness is not None and readiness.ready else "",
                 alive=self._hosted.is_alive(key),
                 discarded=key in self._books.discarded,
             )

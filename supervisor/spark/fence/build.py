@@ -1,5 +1,5 @@
-"""Makes the jar of the storage fence on the user's host: Janino, which Spark ships, compiles it against
-Spark's own jars.
+"""Makes the jars of our Java on the user's host (the storage fence, the gate of queries): Janino, which Spark ships,
+compiles them against Spark's own jars.
 
 It is called by ``prepare``, when the supervisor starts and at the first start with another Spark, and by
 ``doctor``. It takes 1 to 3 seconds once. The jar is kept under a name that says of which Spark, Hadoop and
@@ -25,12 +25,27 @@ from supervisor.clients.tools import run_tool
 from supervisor.clock import boottime_s
 from supervisor.spark.toolchain import java_version
 
-SOURCES: Final = tuple(sorted(Path(__file__).parent.glob("*.java")))
 COMPILER: Final = "org.codehaus.commons.compiler.samples.CompilerDemo"
 """This is Janino's own command line, in its jar commons-compiler."""
 BUILD_MAX_S: Final = 30.0
 TRIED_AGAIN_S: Final = 600.0
 ENTRY_DATE: Final = (2020, 1, 1, 0, 0, 0)
+
+
+class JavaSources(NamedTuple):
+    """Holds what a jar is made of: ``name`` is how its file is called, ``manifest`` its lines beside the version."""
+
+    name: str
+    files: tuple[Path, ...]
+    manifest: tuple[str, ...] = ()
+
+    @classmethod
+    def beside(cls, module: str, name: str, manifest: tuple[str, ...] = ()) -> JavaSources:
+        """Returns the sources in the directory of the file ``module``."""
+        return cls(name, tuple(sorted(Path(module).parent.glob("*.java"))), manifest)
+
+
+FENCE: Final = JavaSources.beside(__file__, "fence")
 
 
 class Built(NamedTuple):
@@ -48,7 +63,7 @@ _failed: dict[Path, tuple[float, str]] = {}
 again."""
 
 
-def fence_jar(
+def host_jar(
     home: Path,
     java: Path,
     spark_version: str,
@@ -57,14 +72,15 @@ def fence_jar(
     within_s: float = BUILD_MAX_S,
     *,
     remember: bool = True,
+    of: JavaSources = FENCE,
 ) -> Built:
-    """Returns the jar in ``directory`` for the Spark at ``home``, and makes it if it is not there. It is safe
+    """Returns the jar of ``of`` in ``directory`` for the Spark at ``home``, and makes it if it is not there. It is safe
     among threads and processes.
 
     ``remember`` keeps a failure, so that the next caller does not wait for the same failure.
     """
     try:
-        target = directory / f"fence-{_key(home, java, spark_version)}.jar"
+        target = directory / f"{of.name}-{_key(home, java, spark_version, of)}.jar"
         if target.is_file():
             return Built(target)
         with _lock:
@@ -75,7 +91,7 @@ def fence_jar(
             at, why = _failed.get(target, (None, ""))
             if at is not None and boottime_s() - at < TRIED_AGAIN_S:
                 return Built(None, why)
-            why = _make(home, java, target, env, within_s)
+            why = _make(home, java, target, env, within_s, of)
             if why and remember:
                 _failed[target] = (boottime_s(), why)
             if why:
@@ -86,17 +102,23 @@ def fence_jar(
         return Built(None, f"{error.filename or directory}: {error.strerror or error}")
 
 
-def _key(home: Path, java: Path, spark_version: str) -> str:
+fence_jar = host_jar
+"""It makes the jar of the storage fence, which is what ``host_jar`` makes if nothing else is asked for."""
+
+
+def _key(home: Path, java: Path, spark_version: str, of: JavaSources) -> str:
     """Returns the name of the jar. ``java`` is resolved first: one on the PATH is often a link."""
     jars = home.glob("jars/hadoop-client-api-*.jar")
     hadoop = [jar.name.removeprefix("hadoop-client-api-").removesuffix(".jar") for jar in jars]
-    source = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()[:12]
+    source = hashlib.sha256(b"".join(path.read_bytes() for path in of.files)).hexdigest()[:12]
     tools = "\0".join((os.path.realpath(home), os.path.realpath(java), java_version(java) or ""))
     made_by = hashlib.sha256(os.fsencode(tools)).hexdigest()[:12]
     return f"{spark_version}-{'-'.join(sorted(hadoop)) or 'unknown'}-{source}-{made_by}".replace("/", "_")
 
 
-def _make(home: Path, java: Path, target: Path, env: Mapping[str, str], within_s: float) -> str:
+def _make(
+    home: Path, java: Path, target: Path, env: Mapping[str, str], within_s: float, of: JavaSources
+) -> str:
     """Makes the jar. Returns an empty text, or why it could not be made. Raises OSError."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=".making-", dir=target.parent))
@@ -118,7 +140,7 @@ def _make(home: Path, java: Path, target: Path, env: Mapping[str, str], within_s
                 "-g",
                 "-classpath",
                 ":".join(map(str, sorted(jars.glob("*.jar")))),
-                *map(str, SOURCES),
+                *map(str, of.files),
             ),
             env,
             within_s,
@@ -130,16 +152,19 @@ def _make(home: Path, java: Path, target: Path, env: Mapping[str, str], within_s
                 (line for line in lines if "Exception" in line or "Error" in line), ran.last_line
             )
             return f"Janino of {home} cannot compile it: {said[:300]}"
-        _pack(made, classes, target)
+        _pack(made, classes, target, of.manifest)
     finally:
         shutil.rmtree(made, ignore_errors=True)
     return ""
 
 
-def _pack(made: Path, classes: list[Path], target: Path) -> None:
+def _pack(made: Path, classes: list[Path], target: Path, manifest: tuple[str, ...]) -> None:
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as jar:
+            if manifest:
+                lines = "".join(f"{line}\r\n" for line in ("Manifest-Version: 1.0", *manifest, ""))
+                jar.writestr(zipfile.ZipInfo("META-INF/MANIFEST.MF", ENTRY_DATE), lines)
             for file in classes:
                 jar.writestr(zipfile.ZipInfo(str(file.relative_to(made)), ENTRY_DATE), file.read_bytes())
         draft.chmod(0o600)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from supervisor.model.records import Cause, HistoryEntry, Ownership, OwnState, Phase, Progress, QueryProgress
-from supervisor.operations import waiting
+from supervisor.operations import submit, waiting
 from supervisor.operations.waiting import repeated
 from tests.fakes.registry_bench import AT
 from tests.unit.cli.conftest import Terminal
@@ -100,3 +100,17 @@ def test_what_comes_before_a_first_batch_does_not_end_it(terminal: Terminal, pha
     terminal.bench.run("a", phase)
     ran = terminal.run("submit", terminal.spec("a"), "--wait", "--timeout", "1s")
     assert ran.code == 7 and "starting" in ran.err and "has not used its checkpoint" not in ran.err
+
+
+@pytest.mark.parametrize("command", [("suspend",), ("cancel", "--yes")])
+def test_of_a_job_whose_queries_may_live_elsewhere_it_is_not_said_that_they_are_gone(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """A version before this one has submitted it."""
+    monkeypatch.setattr(submit, "why_unsupported", lambda *_: "")
+    for name, asks in (("a", "env: {SPARK_REMOTE: 'sc://host'}"), ("b", "")):
+        assert terminal.run("submit", terminal.spec(name, asks)).code == 0
+        ran = terminal.run(*command, name, "--wait", "--timeout", "1s")
+        assert ran.code == 0, ran.err
+        assert ("gone: no driver of it is alive" in ran.err) is (name == "b")
+        assert ("whether its queries have ended is not known: env SPARK_REMOTE" in ran.err) is (name == "a")

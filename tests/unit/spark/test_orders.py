@@ -76,6 +76,8 @@ class Query:
     def __init__(self, run: str, *, in_batch: bool) -> None:
         self.runId, self.id, self.name = run, f"id-{run}", f"name-{run}"
         self.isActive = True
+        self.planned, self.committed = 7, 7
+        self._jsq = SimpleNamespace(streamingQuery=self.execution)
         self.lastProgress: Any = {"durationMs": {"triggerExecution": 100}}
         self.error: Any = None
         self.status = {
@@ -83,6 +85,15 @@ class Query:
             "isDataAvailable": True,
             "message": "Processing new data" if in_batch else orders.NO_DATA,
         }
+
+    def execution(self) -> Any:
+        def log_of(batch: int) -> Any:
+            newest = SimpleNamespace(isDefined=lambda: batch >= 0, get=lambda: batch)
+            return SimpleNamespace(getLatestBatchId=lambda: newest)
+
+        return SimpleNamespace(
+            offsetLog=lambda: log_of(self.planned), commitLog=lambda: log_of(self.committed)
+        )
 
     def stop(self) -> None:
         self.isActive = False
@@ -138,6 +149,20 @@ def test_an_unknown_engine_is_stopped_after_the_next_commit_and_an_idle_one_at_o
     bench.orders.committed["busy"] += 1
     thread.join(30)
     assert not busy.isActive and bench.events() == ["heard", "stopping", "stopped"]
+
+
+@pytest.mark.parametrize("known", ["cut", "cut in its first batch", "not known"])
+def test_a_batch_that_may_have_been_cut_is_no_boundary(known: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Spark ends a query without an error whose batch the stop has interrupted: a worker of ``foreachBatch`` that hangs."""
+    good, cut = Query("good", in_batch=False), Query("cut", in_batch=False)
+    cut.planned, cut.committed = (0, -1) if known == "cut in its first batch" else (8, 7)
+    if known == "not known":
+        cut._jsq = SimpleNamespace()
+    bench = Bench(good, cut)
+    bench.orders.stop(60.0)
+    assert bench.events() == ["heard", "stopping"]
+    said = capfd.readouterr().err
+    assert "1 of 2 queries may have been cut" in said and "at a batch boundary" not in said
 
 
 def test_a_query_that_waits_for_its_next_batch_is_stopped_after_that_batch() -> None:

@@ -18,8 +18,8 @@ from supervisor.daemon.host.fence_ahead import FenceAhead
 from supervisor.errors import AccessDenied, Corrupt, NotFound, SupervisorError, Unreachable
 from supervisor.model.application_tag import tags_of
 from supervisor.model.driver_user import DriverUser
-from supervisor.model.launch import AWAITS_CONTEXT
-from supervisor.model.records import Assignment, Cause
+from supervisor.model.launch import AWAITS_CONTEXT, NOT_HELD, PREPARE_LEVEL
+from supervisor.model.records import Assignment, Cause, PrepareLevel
 from supervisor.records.codec import encode
 from supervisor.settings.file import Settings, StoreSettings
 from supervisor.settings.policy import PolicySettings
@@ -499,3 +499,31 @@ def test_a_spark_that_was_replaced_in_its_place_is_another_file(
     (jar,) = spark_home.glob("jars/spark-core_*.jar")
     jar.write_text("newer")
     assert files_of(make_spec(), tmp_path, str(spark_home)) != before
+
+
+@pytest.mark.parametrize("level", PrepareLevel)
+@pytest.mark.parametrize("prepared", ["", "uid.p1"])
+@pytest.mark.parametrize("built", [Built(Path("/run/fence/query-gate-4.jar")), Built(None, "no compiler")])
+def test_an_application_runs_up_to_its_first_query_only_where_every_query_is_held(
+    make_spec: MakeSpec,
+    assignment: Assignment,
+    settings: Settings,
+    place: AttemptPlace,
+    stored: Fetch,
+    monkeypatch: pytest.MonkeyPatch,
+    level: PrepareLevel,
+    prepared: str,
+    built: Built,
+) -> None:
+    monkeypatch.setattr(prepare_module, "fence_jar", lambda *_, **__: built)
+    spec = make_spec(conf={"spark.driver.extraJavaOptions": "-Dx=y"})
+    launch = prepare(spec, assignment, settings, place, stored, prepared=prepared, level=level)
+    options = parse_properties((place.work_dir / "spark.properties").read_text())[
+        "spark.driver.extraJavaOptions"
+    ]
+    asked = prepared and level is PrepareLevel.APPLICATION
+    held = asked and built.jar is not None
+    agent = f" -javaagent:{built.jar}={place.run_dir}/opening" if held else ""
+    assert options.endswith("-Dx=y" + agent)
+    assert launch.env.get(PREPARE_LEVEL) == (("application" if held else "session") if prepared else None)
+    assert launch.env.get(NOT_HELD) == ("no compiler" if asked and not held else None)

@@ -17,8 +17,10 @@ from supervisor.daemon.host import launcher
 from supervisor.daemon.host.hosted_attempts import HostedState
 from supervisor.daemon.host.launcher import TrustCheck
 from supervisor.model.launch import GATE, PREPARE_LEVEL, PREPARED, Launch
-from supervisor.model.records import Assignment, Cause, Preparation
+from supervisor.model.records import Assignment, Cause, Preparation, PrepareLevel
+from supervisor.spark.class_archive.choice import OPTIONS_KEY
 from supervisor.spark.fence.choice import OWNER_KEY
+from supervisor.spark.gate.agent import with_agent
 from supervisor.spark.prepare import PROPERTIES
 from supervisor.spark.properties import render_properties
 from supervisor.spark.refusal import Refused
@@ -48,17 +50,23 @@ class Site(Slow):
         named = self.application if self.is_python else self.application.with_suffix(".jar")
         return JobSpec(name=given.name, application=f"local:{named}", unbounded=False)
 
-    def _launch(self, given: Assignment, key: str, spec: JobSpec) -> Launch:
-        launch = super()._launch(given, key, spec)
+    def _launch(
+        self, given: Assignment, key: str, spec: JobSpec, request: Preparation | None = None
+    ) -> Launch:
+        launch = super()._launch(given, key, spec, request)
         work, run = self.hosted.work_dir / key, self.hosted.attempts_dir / key
         (work / "files").mkdir(parents=True, exist_ok=True)
         (work / "files" / "fetched.py").write_text(self.fetched)
         owner = f"attempt={given.attempt}"
-        text = render_properties(
-            {**self.properties, OWNER_KEY: owner, "spark.files": f"{work}/files/fetched.py"}
-        )
+        own = dict(self.properties)
+        if request is not None and request.level is PrepareLevel.APPLICATION:
+            own[OPTIONS_KEY] = with_agent(
+                own.get(OPTIONS_KEY, ""), Path("/run/fence/query-gate-1.jar"), run / "opening"
+            )
+        text = render_properties({**own, OWNER_KEY: owner, "spark.files": f"{work}/files/fetched.py"})
         (work / PROPERTIES).write_text(text)
         env = {
+            **({PREPARE_LEVEL: request.level.value} if request is not None else {}),
             **self.env,
             "SPARK_SUPERVISOR_ATTEMPT": str(given.attempt),
             "SPARK_SUPERVISOR_REPORT": f"{run}/report",
@@ -120,6 +128,17 @@ def test_an_attempt_is_handed_to_a_prepared_driver_of_the_same(site: Site) -> No
     assert os.listdir(site.hosted.work_dir) == [prepared_key]
     assert site.hosted.fresh.is_set()
     ear.close()
+
+
+@pytest.mark.parametrize("options", ["", "-Dx=y"])
+def test_an_attempt_is_handed_to_one_with_the_gate_of_queries(site: Site, options: str) -> None:
+    """A cold start, with which it is compared, has none."""
+    site.properties = {"spark.x": "1", **({OPTIONS_KEY: options} if options else {})}
+    prepared_key = site.prepare(request(level=PrepareLevel.APPLICATION))
+    assert "-javaagent:" in (site.hosted.work_dir / prepared_key / PROPERTIES).read_text()
+    site.begin()
+    assert site.spawned == [prepared_key]
+    assert site.hosted.launches()[KEY].prepared == prepared_key
 
 
 def test_what_names_the_attempt_on_a_cluster_is_told_at_the_opening(site: Site) -> None:

@@ -76,7 +76,9 @@ class Slow(Launcher):
     def _spec(self, given: Assignment) -> JobSpec:
         return JobSpec(name="a", application="local:/app.py", checkpoint=self.checkpoint, unbounded=False)
 
-    def _launch(self, given: Assignment, key: str, spec: JobSpec) -> Launch:
+    def _launch(
+        self, given: Assignment, key: str, spec: JobSpec, request: Preparation | None = None
+    ) -> Launch:
         try:
             self.together.wait(0.5)
         except threading.BrokenBarrierError:

@@ -20,7 +20,7 @@ from supervisor.daemon.host.preflight import KnownCheckpoint
 from supervisor.errors import Corrupt, Unreachable
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
 from supervisor.model.launch import Launch
-from supervisor.model.records import Assignment, Cause
+from supervisor.model.records import Assignment, Cause, Preparation
 from supervisor.records.codec import encode
 from supervisor.spark.refusal import Refused
 from supervisor.spec.job import JobSpec
@@ -43,7 +43,9 @@ class Beside(Slow):
         self.preflights += 1
         self.answer.result(MAX_S)
 
-    def _launch(self, given: Assignment, key: str, spec: JobSpec) -> Launch:
+    def _launch(
+        self, given: Assignment, key: str, spec: JobSpec, request: Preparation | None = None
+    ) -> Launch:
         launch = super()._launch(given, key, spec)
         return replace(launch, env={"SPARK_SUPERVISOR_CHECKPOINT": "s3a://bucket/a"})
 
