@@ -10,7 +10,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-HOW: Final = r"(?:exit code (?:\d+|unknown)|killed by SIG\w+(?: \(exit code \d+\))?)"
+from supervisor.model.exit_evidence import FROM_OUTPUT, OUTLIVED
+
+HOW: Final = rf"(?:exit code (?:\d+|unknown)|killed by SIG\w+(?: \(exit code \d+\))?|{OUTLIVED}|query [^:;]{{1,99}} failed)"
+_SAYS_LITTLE: Final = re.compile(rf"exit code 1|{OUTLIVED}")
 _EVIDENCE: Final = re.compile(rf"; {HOW}(?::.*)?$", re.DOTALL)
 """Behind an advice this part says nothing that a person needs in order to follow it."""
 _EXIT_CODE: Final = re.compile(r" \(exit code \d+\)$")
@@ -54,11 +57,13 @@ def _core(reason: str) -> str:
     if ended is None:
         return _unwrapped(text)
     error = _unwrapped(text[ended.end() :])
-    return error if ended[1] == "exit code 1" else f"{ended[1]}: {error}"
+    return error if _SAYS_LITTLE.fullmatch(ended[1]) else f"{ended[1]}: {error}"
 
 
 def _unwrapped(text: str) -> str:
     """Returns the error that is wrapped in others of its own kind, without the traceback."""
+    if text.startswith(FROM_OUTPUT):
+        return f"{FROM_OUTPUT}{_unwrapped(text.removeprefix(FROM_OUTPUT))}"
     text = _PACKAGE.sub("", _AGAIN.sub("", text, count=1)).strip() or text
     for _ in range(8):
         shorter = text

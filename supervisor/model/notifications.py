@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from supervisor.model.records import Notification, Notifications, NotifiedEvent, clip
-from supervisor.model.secret_words import covered
+from supervisor.model.root_cause import cause_text
 
 LASTING: Final = frozenset({NotifiedEvent.QUARANTINED, NotifiedEvent.FALLING_BEHIND})
 """These events are conditions, which begin and end."""
@@ -112,7 +112,7 @@ def recorded(record: Notifications, event: JobEvent, receivers: tuple[str, ...],
         attempt=event.attempt,
         revision=event.revision,
         state=event.state,
-        reason=clip(covered(event.reason), REASON_MAX_BYTES),
+        reason=cause_text(event.reason, REASON_MAX_BYTES),
         cause=event.cause,
         command=clip(event.command, COMMAND_MAX_BYTES),
         pending=receivers,

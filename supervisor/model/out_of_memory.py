@@ -79,6 +79,11 @@ _PHRASES: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
 SPARK_EXIT_OOM: Final = 52
 """SparkExitCode.OOM means that a thread of the JVM died of an OutOfMemoryError that nobody caught."""
 
+JVM_EXIT_OOM: Final = 3
+"""The JVM's own exit code under -XX:+ExitOnOutOfMemoryError. An application may exit with it, too: it counts with the line
+that the JVM writes then."""
+_TERMINATING: Final = re.compile(r"(?m)^Terminating due to java\.lang\.OutOfMemoryError\b.*$")
+
 WORKER_DIED: Final = re.compile(r"Python worker exited unexpectedly|Python worker failed to connect back")
 
 _KILLED: Final = {
@@ -92,10 +97,16 @@ _KILLED: Final = {
 
 
 def advice_in(*texts: str) -> str | None:
-    """Returns the advice for the first sign of a lack of memory in the output of the driver or in a report of
-    the bootstrap, or None if there is no sign.
+    """Returns the advice for the first sign of a lack of memory in a report of the bootstrap, or in an output; None if
+    there is no sign.
     """
     return next((advice for words, advice in _PHRASES for text in texts if words.search(text)), None)
+
+
+def advice_of_jvm(output: str) -> str | None:
+    """Returns the advice for the line with which a JVM ends itself under -XX:+ExitOnOutOfMemoryError, or None without it."""
+    last = _TERMINATING.search(output)
+    return None if last is None else advice_in(last[0])
 
 
 def killed(oom: Oom | None, what: str) -> str | None:

@@ -45,9 +45,9 @@ from supervisor.model.records import (
     RollbackRule,
     SpecRevision,
     Update,
-    clip,
 )
 from supervisor.model.restart import Account, account, spent
+from supervisor.model.root_cause import cause_text
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.view import Row
 
@@ -276,7 +276,7 @@ def _given_up_entry(update: Update, ref: JobRef | None) -> HistoryEntry:
     has been replaced, too."""
     detail = f"revision {update.target} replaces {update.before.revision}"
     if ref is None or ref.changed.event != UPDATE_FAILED:
-        detail = clip(f"{detail}; it was given up: {update.given_up}", DETAIL_MAX_BYTES)
+        detail = cause_text(f"{detail}; it was given up: {update.given_up}", DETAIL_MAX_BYTES)
     event = "rolled back" if update.rolls_back else "updated"
     return HistoryEntry(at=update.at, event=event, detail=detail, by=update.by)
 

@@ -35,6 +35,7 @@ from supervisor.model.records import (
     version_of,
     with_entry,
 )
+from supervisor.model.root_cause import cause_text
 from supervisor.model.seen import Found
 from supervisor.model.transaction import ANY_VERSION, Check, Create, Delete, Op, SetData, Transaction
 from supervisor.model.usage import AttemptUsage
@@ -246,13 +247,15 @@ def _exited(record: Ownership, ended: Exit, op_id: str, at: str) -> Ownership:
         state=OwnState.EXITED,
         op=op_id,
         cause=ended.cause,
-        reason=clip(ended.reason, REASON_MAX_BYTES),
+        reason=cause_text(ended.reason, REASON_MAX_BYTES),
         exit_code=ended.exit_code,
         stop_mode=ended.stop_mode,
         ran_s=ended.ran_s,
         permanent=ended.permanent,
         committed=ended.committed,
-        history=with_entry(record.history, at, ended.cause.value, record.attempt, detail),
+        history=with_entry(
+            record.history, at, ended.cause.value, record.attempt, cause_text(detail, DETAIL_MAX_BYTES)
+        ),
         diagnostics=None,
         usage=None,
     )

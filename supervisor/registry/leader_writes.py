@@ -36,11 +36,11 @@ from supervisor.model.records import (
     Preparation,
     PrepareLevel,
     Result,
-    clip,
     version_of,
     with_entry,
 )
 from supervisor.model.restart import Account
+from supervisor.model.root_cause import cause_text
 from supervisor.model.seen import Found, Seen
 from supervisor.model.state import (
     UPDATE_FAILED,
@@ -288,7 +288,7 @@ def prepare(
         memory=memory.whole,
         driver_memory=memory.driver,
         priority=job.terms.priority,
-        why=clip(why, PREPARED_WHY_MAX_BYTES),
+        why=cause_text(why, PREPARED_WHY_MAX_BYTES),
         at=context.at,
     )
     parent = (Create(layout.preparations_of(host.id), b""),) if new_host else ()
@@ -326,11 +326,11 @@ def give_update_up(
         changed=HistoryEntry(
             at=context.at,
             event=UPDATE_FAILED,
-            detail=clip(f"revision {number}: {why}", DETAIL_MAX_BYTES),
+            detail=cause_text(f"revision {number}: {why}", DETAIL_MAX_BYTES),
             by=context.by,
         ),
         last_revision=max(number, job.last_revision),
-        update=replace(job.update, given_up=clip(why, PREPARED_WHY_MAX_BYTES * 2)),
+        update=replace(job.update, given_up=cause_text(why, PREPARED_WHY_MAX_BYTES * 2)),
     )
     return context.transaction(
         "give_update_up",
@@ -360,11 +360,11 @@ def roll_update_back(
         changed=HistoryEntry(
             at=context.at,
             event="rolled back",
-            detail=clip(f"revision {number} is {before.revision} again: {why}", DETAIL_MAX_BYTES),
+            detail=cause_text(f"revision {number} is {before.revision} again: {why}", DETAIL_MAX_BYTES),
             by=context.by,
         ),
         last_revision=number,
-        update=replace(job.update, rolled_back=clip(why, PREPARED_WHY_MAX_BYTES * 2)),
+        update=replace(job.update, rolled_back=cause_text(why, PREPARED_WHY_MAX_BYTES * 2)),
         rolled_back=with_rolled_back(job, job.update),
     )
     return context.transaction(

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from supervisor.model.history import put_aside
-from supervisor.model.records import HISTORY_KEPT, Ownership, Result, clip
+from supervisor.model.records import HISTORY_KEPT, Ownership, Result
+from supervisor.model.root_cause import cause_text
 from supervisor.records.codec import MAX_RECORD_BYTES, encode
 
 EARLIER_MAX_BYTES: Final = 1536
@@ -64,7 +65,7 @@ def _ever_shorter(result: Result) -> Iterator[Result]:
     yield without_update
     told_briefly = replace(
         without_update,
-        reason=clip(result.reason, SHORT_REASON_BYTES),
+        reason=cause_text(result.reason, SHORT_REASON_BYTES),
         history=result.history[-1:],
         earlier="",
         rolled_back=(),

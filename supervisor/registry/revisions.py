@@ -26,6 +26,7 @@ from supervisor.model.records import (
     Revisions,
     clip,
 )
+from supervisor.model.root_cause import cause_text
 from supervisor.model.seen import Found, Seen
 from supervisor.model.transaction import ANY_VERSION, Create, Op, SetData
 from supervisor.records.codec import encode
@@ -85,7 +86,7 @@ def known(job: JobRef | Result, kept: tuple[KeptRevision, ...]) -> tuple[KeptRev
             unknown = KeptRevision(revision=update.target, sha256=update.sha256, at=update.at, by=update.by)
             entry = entries.get(update.target, unknown)
             fate = RevisionFate.ROLLED_BACK if update.rolled_back else RevisionFate.FAILED
-            why = clip(update.rolled_back or update.given_up, PREPARED_WHY_MAX_BYTES)
+            why = cause_text(update.rolled_back or update.given_up, PREPARED_WHY_MAX_BYTES)
             entries[update.target] = replace(entry, fate=fate, why=why)
     if job.revision not in entries and job.spec is not None:
         entries[job.revision] = _present(job, job.spec)
@@ -143,7 +144,7 @@ def keep_revision(
             _entry(after.revision, after.spec, after),
             at=after.changed.at,
             by=clip(made.by, BY_MAX_BYTES),
-            why=clip(made.why, PREPARED_WHY_MAX_BYTES),
+            why=cause_text(made.why, PREPARED_WHY_MAX_BYTES),
         )
         entries = (*entries, entry)
     path, data = layout.revisions_of(after.uid), _encoded(after, entries[-REVISIONS_MAX:], read)

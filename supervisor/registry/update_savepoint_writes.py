@@ -22,6 +22,7 @@ from supervisor.model.records import (
     clip,
     with_complete_copy,
 )
+from supervisor.model.root_cause import cause_text
 from supervisor.model.seen import Found, Seen
 from supervisor.model.state import with_rolled_back
 from supervisor.model.transaction import Check, SetData, Transaction
@@ -96,7 +97,7 @@ def roll_back_to_savepoint(
         last_revision=revision.revision,
         update=replace(
             job.update,
-            rolled_back=clip(back, PREPARED_WHY_MAX_BYTES * 2),
+            rolled_back=cause_text(back, PREPARED_WHY_MAX_BYTES * 2),
             moved_sha256=restored.moved_sha256,
         ),
         rolled_back=with_rolled_back(job, job.update),

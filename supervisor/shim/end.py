@@ -6,7 +6,8 @@ The functions here are handlers of ``machine.TABLE`` for the stage ``burying``, 
 
 from __future__ import annotations
 
-from supervisor.model.exits import SHELL_SIGNAL_BASE, ExitEvidence, ExitVerdict, classify
+from supervisor.model.exit_evidence import SHELL_SIGNAL_BASE, ExitEvidence, is_telling
+from supervisor.model.exits import ExitVerdict, classify
 from supervisor.model.lease_terms import DOUBT_S, tombstone_from_s
 from supervisor.model.records import UNCHARGED_CAUSES, Cause
 from supervisor.model.seen import Found
@@ -14,7 +15,7 @@ from supervisor.model.usage import AttemptUsage
 from supervisor.registry import attempt_writes
 from supervisor.registry.attempt_writes import AttemptIdentity, Exit
 from supervisor.shim import connection, queries, stopping
-from supervisor.shim.state import Event, Finish, OwnRead, ShimState, Stage
+from supervisor.shim.state import Event, Finish, Life, OwnRead, ShimState, Stage
 from supervisor.shim.turn import RETRY_S, Turn
 
 SLOW_RETRY_S = 5.0
@@ -96,24 +97,36 @@ def is_lost_preparation(state: ShimState, cause: Cause) -> bool:
     return unbegun and state.refused is None and not state.stop_asked and cause not in UNCHARGED_CAUSES
 
 
+def _reported_error(life: Life) -> str:
+    """Returns the error that the driver reported: that of its own code, unless that says no more than that it left, or that
+    its JVM does not answer; then that of the query that failed last."""
+    return life.error if is_telling(life.error) else queries.last_error(life) or life.error
+
+
+def _had_session(life: Life) -> bool:
+    return life.session_at_s is not None or life.query_at_s is not None
+
+
 def describe(state: ShimState) -> Exit:
     """Describes the end for the tombstone. ``exit_code`` is what a shell would give: 128 + signal. ``ran_s``
     counts from when the starter was let go to the empty tree."""
-    begun = state.life.begun_at_s is not None
-    # an application that had failed is judged by what it reported, and not by the signal that ended its process
-    failed = state.reason if state.cause is Cause.USER_ERROR else ""
+    life = state.life
+    begun = life.begun_at_s is not None
     verdict = classify(
         ExitEvidence(
-            None if failed else state.status,
+            state.status,
             state.launch.unbounded,
             stop_requested=state.stop_asked,
-            killed_for=None if state.cause is None or failed else (state.cause, state.reason),
+            killed_for=None if state.cause is None else (state.cause, state.reason),
             begun=begun if state.launch.reports else None,
-            error=state.life.error,
+            error=_reported_error(life),
             tail=state.tail,
             oom=state.oom,
             refused=None if begun else state.refused,
-            failed=failed,
+            raised=life.uncaught_at_s is not None,
+            returned=life.returned,
+            drained=queries.have_drained(life),
+            session=_had_session(life) if state.launch.reports else None,
         )
     )
     if is_lost_preparation(state, verdict.cause):

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from supervisor.model.exit_evidence import OUTLIVED
 from supervisor.model.launch import Launch
 from supervisor.model.records import Cause, Phase
 from supervisor.shim import beginning_anew, queries, waiting
@@ -80,9 +81,9 @@ def after_report(life: Life, report: Reported, now_s: float) -> Life:
         case event if event in waiting.EVENTS:
             return waiting.after_report(life, report, now_s)
         case "error":
-            return replace(life, error=report.error or life.error, uncaught_at_s=now_s)
-        case "terminated":
-            return replace(life, error=report.error or life.error)
+            return replace(life, error=report.error, uncaught_at_s=now_s)
+        case "ended":
+            return replace(life, returned=True)
         case _:
             return life
 
@@ -182,7 +183,7 @@ def failure(life: Life, launch: Launch, now_s: float) -> str | None:
         return None
     if queries.has_any(life) and not launch.failed_query_ends:
         return None
-    return "its main code ended, and its process did not"
+    return OUTLIVED
 
 
 def _is_unknown(life: Life, launch: Launch, now_s: float) -> bool:

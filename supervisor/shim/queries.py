@@ -31,6 +31,7 @@ from supervisor.model.launch import Launch
 from supervisor.model.location import is_inside
 from supervisor.model.query_name import query_name
 from supervisor.model.records import Progress, QueryProgress, QueryState, clip
+from supervisor.model.root_cause import cause_text
 from supervisor.model.secret_words import covered
 from supervisor.model.silence import PROBE_AFTER, PROBE_EVERY
 from supervisor.model.usage import QueryUse
@@ -58,6 +59,7 @@ _PLACE_MAX_BYTES = 120
 
 SIGNS = frozenset({"query", "progress", "idle", "working", "unknown", "trigger", "terminated"})
 LASTING = ("continuous", "real_time")
+DRAINS = ("available_now", "once")
 """What such triggers begin lasts for their interval: an epoch, or a batch of minutes whose tasks run all the time."""
 UNTOLD_S = 10.0
 """No listener hears of the epochs of a continuous query: it is probed so often."""
@@ -129,12 +131,26 @@ def failed_count(life: Life) -> int:
     return life.more_failed + sum(map(has_failed, life.queries))
 
 
+def _last_failed(life: Life) -> QueryLife | None:
+    return max(filter(has_failed, life.queries), key=lambda query: query.last_at_s, default=None)
+
+
+def last_error(life: Life) -> str:
+    """Returns the error of the query that has failed last and was not started again; an empty text if none has."""
+    last = _last_failed(life)
+    return "" if last is None else last.error
+
+
+def have_drained(life: Life) -> bool:
+    """Returns whether all queries were such that end when they have read what is there."""
+    return bool(life.queries) and all(query.trigger in DRAINS for query in life.queries)
+
+
 def _failure(life: Life) -> str:
     """Returns which query has failed last, and with what error; an empty text if none has."""
-    failed = [query for query in life.queries if has_failed(query)]
-    if not failed:
+    last = _last_failed(life)
+    if last is None:
         return ""
-    last = max(failed, key=lambda query: query.last_at_s)
     more = failed_count(life) - 1
     others = f", and {more} more" if more else ""
     return f"query {query_name(last.name, last.id)} has failed{others}: {last.error}"
@@ -385,6 +401,6 @@ def _record(query: QueryLife, state: QueryState, now_s: float) -> QueryProgress:
         state_rows=progress.state_rows,
         trigger_interval_s=progress.trigger_interval_s,
         at=query.at or None,
-        error=clip(covered(query.error), _ERROR_MAX_BYTES) or None,
+        error=cause_text(query.error, _ERROR_MAX_BYTES) or None,
         behind=query.lags.falls_behind(progress.lag, now_s) if is_judged else None,
     )

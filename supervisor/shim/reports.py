@@ -27,6 +27,7 @@ from supervisor.model.checkpoint_expectation import QUERIES_MAX
 from supervisor.model.driver_user import DriverUser
 from supervisor.model.location import LOCATION_MAX_BYTES
 from supervisor.model.records import Progress, clip
+from supervisor.model.root_cause import cause_text
 from supervisor.model.web_address import web_address
 from supervisor.shim.state import InPlace, Reported
 
@@ -157,7 +158,7 @@ def parse(data: bytes) -> Reported | None:
     if event == "error":
         kind, message = _one_line(body.get("kind")), _one_line(body.get("message"))
         once = message if message.startswith(f"{kind}: ") else f"{kind}: {message}"
-        return replace(reported, error=clip(once, _TEXT_MAX_BYTES))
+        return replace(reported, error=cause_text(once, _TEXT_MAX_BYTES))
     if event == "session":
         master = clip(_one_line(body.get("master")), _NAME_MAX_BYTES)
         return replace(reported, spark_ui=web_address(body.get("spark_ui")), master=master)
@@ -167,9 +168,9 @@ def parse(data: bytes) -> Reported | None:
     if event == "executors":
         return replace(reported, executors=_count(body.get("count")))
     if event in ("ready", "unready", "cluster", "unknown"):
-        return replace(reported, error=clip(_one_line(body.get("why")), _TEXT_MAX_BYTES))
+        return replace(reported, error=cause_text(_one_line(body.get("why")), _TEXT_MAX_BYTES))
     if event == "terminated" and body.get("error"):
-        return replace(reported, error=clip(_one_line(body["error"]), _TEXT_MAX_BYTES))
+        return replace(reported, error=cause_text(_one_line(body["error"]), _TEXT_MAX_BYTES))
     if event == "stopping":
         queries = body.get("queries")
         return replace(reported, queries=queries if isinstance(queries, int) else 0)

@@ -474,7 +474,8 @@ class Life:
     last_at_s: float | None = None
     probed_at_s: float | None = None
     progress: Progress | None = None
-    error: str = ""
+    error: str = ""  # with which the main code has ended
+    returned: bool = False  # the main code has come to its end
     queries: tuple[QueryLife, ...] = ()
     more_queries: int = 0  # that are not tracked
     more_failed: int = 0  # of these: that have failed, and were forgotten

@@ -147,10 +147,18 @@ def build_properties(
     bucket = bucket_of(spec.checkpoint or "")
     if bucket is not None:
         added |= properties_for(given_conf, bucket, store)
+    if spec.restart.memory_step is not None and not spec.is_python:
+        given_conf[OPTIONS_KEY] = _with_exit_of_jvm(given_conf.get(OPTIONS_KEY, ""))
     if archive.file is not None:
         given_conf[OPTIONS_KEY] = archive.with_options(given_conf.get(OPTIONS_KEY, ""))
     joined = _joined(spec, files, toolchain, given_conf, fence, archive)
     return {**added, **given_conf, **fence.properties, **joined}
+
+
+def _with_exit_of_jvm(options: str) -> str:
+    """Returns Java options with which a JVM tells by its exit code that it got no memory: a .jar has nothing else that
+    reports it, and no memory is raised for what stands in an output. What the job says of it counts."""
+    return options if "OutOfMemoryError" in options else f"{options} -XX:+ExitOnOutOfMemoryError".strip()
 
 
 def conf_of(spec: JobSpec, toolchain: Toolchain) -> dict[str, str]:

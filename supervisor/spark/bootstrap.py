@@ -41,6 +41,8 @@ from urllib.parse import unquote
 
 REPORT_MAX_BYTES = 8192
 MESSAGE_MAX_CHARS = 1024
+CAUSE_MAX_CHARS = 300
+KIND_MAX_CHARS = 120
 SESSION_POLL_S = 1.0
 BARRIER_POLL_S = 0.02
 NOT_BEGUN = 78  # EX_CONFIG; the shim knows why from the verdict
@@ -65,6 +67,10 @@ HAS_NAME, HAS_PLACE = "_spark_supervisor_has_name", "_spark_supervisor_has_place
 PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S.*)")
 JAVA_ERROR = re.compile(r"(?:py4j\.protocol\.Py4JJavaError: )?An error occurred while calling \S+\n: (.+)")
 ROOT_CAUSE = re.compile(r"^Caused by: (?!py4j\.)(.+)$", re.MULTILINE)
+WORKER_DIED = re.compile(
+    r"(?:[\w.]+: )?Python worker exited unexpectedly[^\n]*(?:\nFatal Python error[^\n]*)?"
+)
+STAGE_ERROR = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \([^)\n]*\): (?=\S)(.+)")
 TELLING = (
     "OutOfMemoryError",
     "CONCURRENT_STREAM_LOG_UPDATE",
@@ -99,7 +105,8 @@ class Reports:
         if self._socket is None or (self.words is not None and event not in self.words):
             return True
         try:
-            data = json.dumps({"event": event, **more}, default=str, allow_nan=False).encode()
+            text = json.dumps({"event": event, **more}, default=str, allow_nan=False, ensure_ascii=False)
+            data = text.encode(errors="replace")  # halves of surrogate pairs: bytes that were no UTF-8
             if len(data) <= REPORT_MAX_BYTES:
                 self._socket.sendto(data, self._path)
         except BlockingIOError:  # a later report says it again
@@ -663,17 +670,23 @@ def complain(what: str) -> None:
 
 def kind_of(text: str, error_class: str) -> str:
     """Returns a short name for an error: a telling word from anywhere in its text, else Spark's error class."""
-    return next((verdict for verdict in TELLING if verdict in text), error_class)
+    return next((verdict for verdict in TELLING if verdict in text), error_class)[:KIND_MAX_CHARS]
 
 
 def telling(text: str) -> str:
     """Returns ``text`` cut to size, with the original cause first: Java wraps errors of Python, py4j those of
-    Java, and each other, as when Java fails in what a function of ``foreachBatch`` has called."""
+    Java, and each other, as when Java fails in what a function of ``foreachBatch`` has called. Of a Python worker that died
+    Java only knows that it sent nothing more (EOFException)."""
     python = PYTHON_ERROR.search(text)
     begin = python.start(1) if python else 0
     java = JAVA_ERROR.match(text, begin)
-    if python and not java:
+    died, of_task = WORKER_DIED.search(text, begin), STAGE_ERROR.search(text, begin)
+    if died:
+        core = [died[0]]
+    elif python and not java:
         core = [python[1]]
+    elif of_task and not ROOT_CAUSE.search(text, begin):
+        core = [of_task[1]]
     else:
         core = [*ROOT_CAUSE.findall(text, begin)[-1:], *([java[1]] if java else [])]
     return " | ".join((*core, text))[:MESSAGE_MAX_CHARS]
@@ -690,7 +703,27 @@ def report_error(reports: Reports, error: BaseException) -> None:
         text, kind = "", name
     if isinstance(error, MemoryError):
         kind = "OutOfMemoryError"
-    reports.send_outcome("error", f"{name}: {telling(text)}"[:MESSAGE_MAX_CHARS], kind=kind)
+    of = caused_by(error)
+    message = f"{name}: {telling(text)}"[: MESSAGE_MAX_CHARS - len(of)]
+    reports.send_outcome("error", f"{message}{of}", kind=kind)
+
+
+def caused_by(error: BaseException) -> str:
+    """Returns the exception at the other end of the chain that Python shows, as words to append; empty if there is none."""
+    root, seen = error, {id(error)}
+    while True:
+        before = root.__cause__ or (None if root.__suppress_context__ else root.__context__)
+        if before is None or id(before) in seen:
+            break
+        root = before
+        seen.add(id(root))
+    if root is error:
+        return ""
+    try:
+        text = f"{type(root).__name__}: {telling(str(root))}"
+    except Exception:  # noqa: BLE001 - as above
+        text = type(root).__name__
+    return f" (caused by {text[:CAUSE_MAX_CHARS]})"
 
 
 def without_us(error: BaseException) -> types.TracebackType | None:

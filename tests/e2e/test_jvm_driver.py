@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from supervisor.checkpoint.commit_log import open_commit_log
-from supervisor.model.exits import ExitEvidence, classify
+from supervisor.model.exit_evidence import ExitEvidence
+from supervisor.model.exits import classify
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, BlobRef, Cause
 from supervisor.settings.file import Settings

@@ -43,21 +43,24 @@ def ended(attempts: Attempts, attempt: Attempt) -> Ownership:
 
 
 HEAP = "Java heap is full: raise spark.driver.memory, and resources.memory with it"
+HEARD = f"from the output: {HEAP}"
 JVM_DEATHS = (
-    ("heap", ("-Xmx16m",), HEAP),
-    ("heap", ("-Xmx16m", "-XX:+ExitOnOutOfMemoryError"), HEAP),
-    ("heap", ("-Xmx16m", "-XX:+CrashOnOutOfMemoryError"), HEAP),
+    ("heap", ("-Xmx16m",), HEARD, Cause.USER_ERROR),
+    ("heap", ("-Xmx16m", "-XX:+ExitOnOutOfMemoryError"), HEAP, Cause.OUT_OF_MEMORY),
+    ("heap", ("-Xmx16m", "-XX:+CrashOnOutOfMemoryError"), HEARD, Cause.KILLED),
     (
         "direct",
         ("-XX:MaxDirectMemorySize=8m",),
         "raise -XX:MaxDirectMemorySize in spark.driver.extraJavaOptions",
+        Cause.USER_ERROR,
     ),
     (
         "metaspace",
         ("-XX:MaxMetaspaceSize=12m",),
         "raise -XX:MaxMetaspaceSize in spark.driver.extraJavaOptions",
+        Cause.USER_ERROR,
     ),
-    ("array", ("-Xmx64m",), "beyond its limit"),
+    ("array", ("-Xmx64m",), "beyond its limit", Cause.USER_ERROR),
 )
 
 
@@ -77,13 +80,13 @@ def test_real_jvms_run_out_and_crash(attempts: Attempts, classes: Path) -> None:
         )
         return attempts.assign(argv=java, reports=False)
 
-    run_out = [(fill(kind, *options), kind, says) for kind, options, says in JVM_DEATHS]
+    run_out = [(fill(kind, *options), kind, says, cause) for kind, options, says, cause in JVM_DEATHS]
     crash = fill("crash")
     limited = f"ulimit -v 4000000; exec java -Xms16g -Xmx16g -cp {classes} Fill heap"
     too_large = attempts.assign(argv=("sh", "-c", limited), reports=False)
-    for attempt, kind, says in run_out:
+    for attempt, kind, says, cause in run_out:
         own = ended(attempts, attempt)
-        assert own.cause is Cause.OUT_OF_MEMORY, kind
+        assert own.cause is cause, f"{kind}: a .jar has only its exit code to tell of memory"
         assert says in own.reason and says in own.history[-1].detail, "also where only the history is left"
     own = ended(attempts, crash)
     assert own.cause is Cause.KILLED

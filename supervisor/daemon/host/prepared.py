@@ -23,7 +23,8 @@ from dataclasses import dataclass, replace
 
 from supervisor.model.launch import NO_ATTEMPT
 from supervisor.model.phrases import all_its
-from supervisor.model.records import Assignment, Preparation, PreparedDriver, PrepareLevel, clip
+from supervisor.model.records import Assignment, Preparation, PreparedDriver, PrepareLevel
+from supervisor.model.root_cause import cause_text
 from supervisor.records.layout import request_name
 
 FIRST_PAUSE_S, PAUSE_MAX_S = 5.0, 300.0
@@ -342,7 +343,7 @@ def _described(
 
 
 def _short(why: str) -> str:
-    return clip(why, WHY_MAX_BYTES)
+    return cause_text(why, WHY_MAX_BYTES)
 
 
 def pause_s(tries: int) -> float:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from supervisor.model.exits import ExitEvidence, classify, how
+from supervisor.model import exit_hints, exits, out_of_memory
+from supervisor.model.exit_evidence import OUTLIVED, ExitEvidence, how
+from supervisor.model.exit_hints import HINTS
+from supervisor.model.exits import RULES, Source, classify
+from supervisor.model.headline import headline
 from supervisor.model.out_of_memory import Oom
 from supervisor.model.records import REASON_MAX_BYTES, Cause
 
@@ -81,7 +90,7 @@ TOO_SMALL = (
 
 def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
     for evidence in (
-        ExitEvidence(1, unbounded=True, tail=TOO_SMALL),
+        ExitEvidence(1, unbounded=True, error=TOO_SMALL),
         ExitEvidence(1, unbounded=False, error=TOO_SMALL),
     ):
         verdict = classify(evidence)
@@ -90,12 +99,15 @@ def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
             "driver memory 400 MiB, Spark needs 450 MiB; raise spark.driver.memory"
         )
     executor = classify(
-        ExitEvidence(1, unbounded=True, tail="Executor memory 104857600 must be at least 471859200.")
+        ExitEvidence(1, unbounded=True, error="Executor memory 104857600 must be at least 471859200.")
     )
     assert executor.reason.startswith(
         "executor memory 100 MiB, Spark needs 450 MiB; raise spark.executor.memory"
     )
     assert classify(ExitEvidence(0, unbounded=False, tail=TOO_SMALL)).cause is Cause.FINISHED
+    heard = classify(ExitEvidence(1, unbounded=True, tail=TOO_SMALL))
+    assert not heard.permanent, "nobody is quarantined for a line of an output"
+    assert heard.reason.startswith("from the output: driver memory 400 MiB, Spark needs 450 MiB; raise")
 
 
 @pytest.mark.parametrize(
@@ -203,10 +215,10 @@ def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
         # the fence's line alone is no end: it is also said of a log that is only read
         (ExitEvidence(1, unbounded=True, tail=f"{FENCE}\n{TRACEBACK}"), Cause.USER_ERROR, "bad row"),
         # memory
-        (ExitEvidence(1, unbounded=True, tail=HEAP), Cause.OUT_OF_MEMORY, "Java heap space"),
+        (ExitEvidence(1, unbounded=True, error=HEAP), Cause.OUT_OF_MEMORY, "Java heap space"),
         (ExitEvidence(52, unbounded=True, error="OutOfMemoryError: heap"), Cause.OUT_OF_MEMORY, "heap"),
         (
-            ExitEvidence(1, unbounded=True, tail="MemoryError"),
+            ExitEvidence(1, unbounded=True, error="MemoryError"),
             Cause.OUT_OF_MEMORY,
             "Python got no memory (MemoryError): raise",
         ),
@@ -219,21 +231,21 @@ def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
             ExitEvidence(
                 1, unbounded=True, error="Py4JError: None.None", tail=f'Exception in thread "Thread-4" {HEAP}'
             ),
+            Cause.USER_ERROR,
+            "from the output: Java heap is full: raise spark.driver.memory",
+        ),
+        (
+            ExitEvidence(1, unbounded=True, error="java.lang.OutOfMemoryError: GC overhead limit exceeded"),
             Cause.OUT_OF_MEMORY,
             "raise spark.driver.memory",
         ),
         (
-            ExitEvidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: GC overhead limit exceeded"),
-            Cause.OUT_OF_MEMORY,
-            "raise spark.driver.memory",
-        ),
-        (
-            ExitEvidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: Metaspace"),
+            ExitEvidence(1, unbounded=True, error="java.lang.OutOfMemoryError: Metaspace"),
             Cause.OUT_OF_MEMORY,
             "MaxMetaspaceSize",
         ),
         (
-            ExitEvidence(1, unbounded=True, tail="java.lang.OutOfMemoryError: Compressed class space"),
+            ExitEvidence(1, unbounded=True, error="java.lang.OutOfMemoryError: Compressed class space"),
             Cause.OUT_OF_MEMORY,
             "CompressedClassSpaceSize",
         ),
@@ -241,7 +253,7 @@ def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
             ExitEvidence(
                 1,
                 unbounded=True,
-                tail="java.lang.OutOfMemoryError: unable to create native thread: possibly out of memory",
+                error="java.lang.OutOfMemoryError: unable to create native thread: possibly out of memory",
             ),
             Cause.OUT_OF_MEMORY,
             "raise the limit on processes",
@@ -250,7 +262,7 @@ def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
             ExitEvidence(
                 1,
                 unbounded=True,
-                tail="java.lang.OutOfMemoryError: Cannot reserve 9 bytes of direct buffer memory",
+                error="java.lang.OutOfMemoryError: Cannot reserve 9 bytes of direct buffer memory",
             ),
             Cause.OUT_OF_MEMORY,
             "MaxDirectMemorySize",
@@ -259,7 +271,7 @@ def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
             ExitEvidence(
                 1,
                 unbounded=True,
-                tail="# There is insufficient memory for the Java Runtime Environment to continue.",
+                error="# There is insufficient memory for the Java Runtime Environment to continue.",
             ),
             Cause.OUT_OF_MEMORY,
             "raise resources.memory, or give the host",
@@ -269,9 +281,9 @@ def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
             Cause.OUT_OF_MEMORY,
             "Spark's own",
         ),
-        (ExitEvidence(0, unbounded=True, tail=HEAP), Cause.OUT_OF_MEMORY, "raise spark.driver.memory"),
+        (ExitEvidence(0, unbounded=True, error=HEAP), Cause.OUT_OF_MEMORY, "raise spark.driver.memory"),
         (
-            ExitEvidence(1, unbounded=True, tail=WORKER_MEMORY),
+            ExitEvidence(1, unbounded=True, error=WORKER_MEMORY),
             Cause.OUT_OF_MEMORY,
             "spark.executor.pyspark.memory",
         ),
@@ -281,7 +293,7 @@ def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
             "killed a Python worker at",
         ),
         (
-            ExitEvidence(1, unbounded=True, tail=WORKER_KILLED, oom=Oom.HOST),
+            ExitEvidence(1, unbounded=True, error=WORKER_KILLED, oom=Oom.HOST),
             Cause.OUT_OF_MEMORY,
             "for the host was short",
         ),
@@ -304,12 +316,12 @@ def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
         (
             ExitEvidence(-9, unbounded=True, killed_for=(Cause.STALLED, "no progress for 60 s"), tail=HEAP),
             Cause.STALLED,
-            "no progress for 60 s; Java heap is full",
+            "no progress for 60 s; from the output: Java heap is full",
         ),
         (ExitEvidence(-9, unbounded=True, oom=Oom.TREE), Cause.OUT_OF_MEMORY, "at the limit of its cgroup"),
         (ExitEvidence(-9, unbounded=True, oom=Oom.HOST), Cause.OUT_OF_MEMORY, "the kernel killed"),
         (ExitEvidence(137, unbounded=True, oom=Oom.HOST), Cause.OUT_OF_MEMORY, "the kernel killed"),
-        (ExitEvidence(137, unbounded=True), Cause.OUT_OF_MEMORY, "unless somebody did it"),
+        (ExitEvidence(137, unbounded=True), Cause.KILLED, "as the kernel does when memory is short"),
         # signals
         (ExitEvidence(-9, unbounded=True, oom=Oom.NOBODY), Cause.KILLED, "SIGKILL, not by the supervisor"),
         (ExitEvidence(137, unbounded=True, oom=Oom.NOBODY), Cause.KILLED, "SIGKILL (exit code 137)"),
@@ -319,7 +331,7 @@ def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
         (
             ExitEvidence(-6, unbounded=True, tail=CRASH),
             Cause.KILLED,
-            "the JVM crashed: SIGSEGV in libzstd-jni.so (killed by SIGABRT)",
+            "from the output: the JVM crashed: SIGSEGV in libzstd-jni.so, the driver's log has its report; killed by SIGABRT",
         ),
         (ExitEvidence(134, unbounded=True, begun=True, tail=CRASH), Cause.KILLED, "the JVM crashed: SIGSEGV"),
         # not executable
@@ -340,7 +352,7 @@ def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
         (
             ExitEvidence(1, unbounded=True, tail=TRACEBACK),
             Cause.USER_ERROR,
-            "exit code 1: ValueError: bad row",
+            "exit code 1: from the output: ValueError: bad row",
         ),
         (
             ExitEvidence(1, unbounded=True, error="ValueError: told", tail=TRACEBACK),
@@ -360,7 +372,7 @@ def test_a_heap_that_spark_refuses_is_not_tried_again() -> None:
         (
             ExitEvidence(7, unbounded=True, error="SystemExit: exit 7", tail=TRACEBACK + END),
             Cause.USER_ERROR,
-            "7: ValueError: bad",
+            "7: from the output: ValueError: bad",
         ),
         (ExitEvidence(1, unbounded=True, tail=JVM_TRACE), Cause.USER_ERROR, "STREAM_FAILED"),
         (ExitEvidence(1, unbounded=True, tail=NO_S3A), Cause.USER_ERROR, "spark.s3a_jars"),
@@ -467,7 +479,9 @@ def test_what_kafka_said_before_another_error_is_no_advice() -> None:
 )
 def test_packages_that_cannot_be_had_are_told_with_what_to_do(words: str, advice: str) -> None:
     tail = f'Exception in thread "main" java.lang.RuntimeException: {words}\n\tat org.apache.spark.util.MavenUtils'
-    assert classify(ExitEvidence(1, unbounded=True, tail=tail)).reason.startswith(f"{advice}; exit code 1: ")
+    assert classify(ExitEvidence(1, unbounded=True, tail=tail)).reason.startswith(
+        f"from the output: {advice}; exit code 1: "
+    )
 
 
 @pytest.mark.parametrize(
@@ -492,6 +506,146 @@ def test_last_words_without_end_are_searched_in_one_pass() -> None:
     """The tombstone waits for the verdict; a search that goes back from every word would take minutes here."""
     verdict = classify(ExitEvidence(1, True, tail="PYTHON_ " * 60_000 + "MemoryErro"))
     assert verdict.cause is Cause.USER_ERROR
+
+
+KEY_ERROR = "KeyError: 'customer_id'"
+LINES = (
+    "java.lang.OutOfMemoryError: Java heap space",
+    "MemoryError",
+    "Terminating due to java.lang.OutOfMemoryError: Java heap space",
+    "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)",
+    CONFLICT,
+    TAKEN,
+    FENCE_ALONE,
+    TOO_SMALL,
+    CRASH,
+    NO_CLASS,
+    "java.net.BindException: Address already in use",
+    "sh: java: command not found",
+    *(re.sub(r"\\(.)", r"\1", words.pattern) for words, _ in HINTS),
+)
+"""What an application may print that reads the log of another system."""
+
+
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("prefix", ["", "ALERT "])
+@pytest.mark.parametrize("status", [1, 0, 3, 127, 143, -6])
+def test_what_the_driver_reported_beats_what_stands_in_its_output(
+    line: str, prefix: str, status: int
+) -> None:
+    """A line of another system in the output must not raise the memory of a job that fails of a KeyError."""
+    told = ExitEvidence(status, unbounded=True, begun=True, error=KEY_ERROR, raised=True)
+    with_lines = replace(told, tail=f"{prefix}{line}\n{TRACEBACK}")
+    assert classify(with_lines) == classify(told)
+    assert KEY_ERROR in classify(told).reason
+
+
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("status", [1, 0, -6, -9, 143, None])
+def test_an_output_raises_no_memory_and_quarantines_nobody(line: str, status: int | None) -> None:
+    verdict = classify(ExitEvidence(status, unbounded=True, tail=line, oom=Oom.NOBODY))
+    assert verdict.cause is not Cause.OUT_OF_MEMORY and not verdict.permanent
+    silent = classify(ExitEvidence(status, unbounded=True, oom=Oom.NOBODY))
+    assert verdict == silent or "from the output: " in verdict.reason
+
+
+def test_the_rules_stand_in_the_order_of_whose_word_counts() -> None:
+    sources = [rule.source for rule in RULES]
+    assert sources == sorted(sources) and set(sources) == set(Source)
+
+
+def test_no_rule_reads_the_output_but_where_nothing_was_reported() -> None:
+    """``heard`` is the output for those who classify; that of ``_other_writer`` says who, not what."""
+    readers = set()
+    for module in (exits, exit_hints, out_of_memory):
+        tree = ast.parse(Path(module.__file__ or "").read_text())
+        for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+            names = {node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)}
+            readers |= {function.name} if names & {"tail", "error"} else set()
+    assert readers == {"_other_writer"}
+
+
+def test_a_jvm_that_ended_itself_for_want_of_memory_has_told_it() -> None:
+    said = "Terminating due to java.lang.OutOfMemoryError: Metaspace\n"
+    verdict = classify(ExitEvidence(3, unbounded=True, tail=said))
+    assert verdict.cause is Cause.OUT_OF_MEMORY and "MaxMetaspaceSize" in verdict.reason
+    for other in (
+        ExitEvidence(3, unbounded=True, tail=f"it logged: {said}"),
+        ExitEvidence(1, unbounded=True, tail=said),
+        ExitEvidence(3, unbounded=True, error=KEY_ERROR, tail=said),
+    ):
+        assert classify(other).cause is Cause.USER_ERROR
+
+
+def test_a_query_that_failed_is_not_what_a_signal_has_ended() -> None:
+    assert classify(ExitEvidence(143, unbounded=True, error=KEY_ERROR)).cause is Cause.KILLED
+    assert classify(ExitEvidence(143, unbounded=True, error=KEY_ERROR, raised=True)).cause is Cause.USER_ERROR
+
+
+@pytest.mark.parametrize("how", [OUTLIVED, "query counts failed"])
+def test_what_was_killed_after_it_had_failed_has_failed_of_that(how: str) -> None:
+    evidence = ExitEvidence(-9, True, killed_for=(Cause.USER_ERROR, how), error=KEY_ERROR)
+    verdict = classify(evidence)
+    assert verdict == (Cause.USER_ERROR, f"{how}: {KEY_ERROR}", False)
+    assert headline(verdict.reason).endswith(KEY_ERROR)
+    assert classify(replace(evidence, unbounded=False, status=0)).cause is Cause.USER_ERROR
+    of_memory = classify(replace(evidence, error=HEAP))
+    assert of_memory.cause is Cause.OUT_OF_MEMORY and headline(of_memory.reason).startswith(
+        "Java heap is full"
+    )
+    for error in ("SystemExit: exit 1", "ConnectionRefusedError: [Errno 111]"):
+        assert classify(replace(evidence, error=error, oom=Oom.HOST)).cause is Cause.USER_ERROR
+
+
+BIND = "Py4JJavaError: java.net.BindException: {} : Service 'sparkDriver' failed after 16 retries (on a random free port)!"
+
+
+@pytest.mark.parametrize(
+    ("error", "begin"),
+    [
+        (
+            BIND.format("Cannot assign requested address"),
+            "spark.driver.bindAddress (else SPARK_LOCAL_IP, or what the host's name resolves to) is no address of this",
+        ),
+        (BIND.format("Address already in use"), "no free port: raise spark.port.maxRetries"),
+        (
+            WORKER_KILLED,
+            "a Python worker died, most likely in native code: set spark.python.worker.faulthandler.enabled",
+        ),
+        (
+            "SparkException: Python worker exited unexpectedly (crashed): Fatal Python error: Segmentation fault",
+            "native code crashed in a Python worker; see the log",
+        ),
+    ],
+)
+def test_the_remedy_is_that_of_the_error(error: str, begin: str) -> None:
+    assert classify(ExitEvidence(1, True, error=error, raised=True)).reason.startswith(begin)
+
+
+RETURNED = ExitEvidence(
+    0, True, returned=True, session=True, tail="26/11/28 10:00:00 WARN Utils: x\nERROR: odd\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "says"),
+    [
+        (RETURNED, "its code came to its end: does it wait for its queries (awaitTermination)?"),
+        (
+            replace(RETURNED, drained=True),
+            "its queries have read what was there and ended (availableNow or once): say unbounded: false",
+        ),
+        (replace(RETURNED, error=KEY_ERROR), f"its query ended with an error that was caught ({KEY_ERROR})"),
+        (replace(RETURNED, session=False), "it ended without a SparkSession"),
+        (
+            ExitEvidence(0, True, session=False, left=2),
+            "it left 2 processes behind, now killed: an application must not daemonise",
+        ),
+    ],
+)
+def test_an_end_without_an_error_is_told_by_what_was_seen(evidence: ExitEvidence, says: str) -> None:
+    """Noise in the output of a driver that ended in order is no cause."""
+    assert classify(evidence) == (Cause.EXITED_ZERO, f"exit code 0 of an unbounded job: {says}", False)
 
 
 @pytest.mark.parametrize(("cause", "permanent"), [(Cause.BAD_CHECKPOINT, True), (Cause.NO_ACCESS, False)])

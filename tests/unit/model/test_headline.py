@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from supervisor.model.exits import ExitEvidence, classify
+from supervisor.model.exit_evidence import ExitEvidence
+from supervisor.model.exits import classify
 from supervisor.model.headline import headline
 
 STREAM_FAILED = "[STREAM_FAILED] Query [id = 1f0c, runId = 77aa] terminated with exception: "
@@ -64,10 +65,14 @@ PYTHON = (
         (ExitEvidence(7, True, error="SystemExit: exit 7"), "exit code 7: the application called sys.exit"),
         (ExitEvidence(1, True, error="SystemExit: exit no topic"), "no topic"),
         (ExitEvidence(1, True), "exit code 1"),
+        (
+            ExitEvidence(1, True, tail='Exception in thread "main" org.apache.spark.SparkException: no'),
+            "from the output: SparkException: no",
+        ),
         (ExitEvidence(-15, True), "killed by SIGTERM, not by the supervisor"),
         # an advice needs no evidence beside it
         (
-            ExitEvidence(1, True, tail="System memory 419430400 must be at least 471859200."),
+            ExitEvidence(1, True, error="System memory 419430400 must be at least 471859200."),
             "driver memory 400 MiB, Spark needs 450 MiB; raise spark.driver.memory and submit it again",
         ),
         (

@@ -138,6 +138,33 @@ def test_the_job_is_never_overridden(make_spec: MakeSpec, toolchain: Toolchain) 
 
 
 @pytest.mark.parametrize(
+    ("application", "step", "given", "options"),
+    [
+        ("a.jar", True, None, "-XX:+ExitOnOutOfMemoryError"),
+        ("a.jar", True, "-Dx=1", "-Dx=1 -XX:+ExitOnOutOfMemoryError"),
+        ("a.jar", True, "-XX:-ExitOnOutOfMemoryError", "-XX:-ExitOnOutOfMemoryError"),
+        ("a.jar", False, "-Dx=1", "-Dx=1"),
+        ("a.py", True, None, None),
+    ],
+)
+def test_a_jvm_tells_that_it_got_no_memory_where_more_is_given_then(
+    make_spec: MakeSpec,
+    toolchain: Toolchain,
+    application: str,
+    step: bool,
+    given: str | None,
+    options: str | None,
+) -> None:
+    key = "spark.driver.extraJavaOptions"
+    restart = {"memory_step": 1.5, "memory_max": "8g"} if step else {}
+    more = {"class": "com.example.Main"} if application.endswith(".jar") else {}
+    spec = make_spec(
+        application=f"store:k/{application}", restart=restart, conf={key: given} if given else {}, **more
+    )
+    assert build_properties(spec, Files(f"/f/{application}"), toolchain, NOWHERE).get(key) == options
+
+
+@pytest.mark.parametrize(
     ("version", "conf", "value"),
     [
         ("4.1.1", {}, "false"),

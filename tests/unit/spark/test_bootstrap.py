@@ -114,6 +114,48 @@ def test_the_telling_word_is_found_anywhere(tmp_path: Path, reports: ReportSocke
     assert reports.take()[-1]["kind"] == "OutOfMemoryError"
 
 
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (
+            "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise KeyError('x') from e",
+            "KeyError: 'x' (caused by ZeroDivisionError: division by zero)",
+        ),
+        (
+            "try:\n    1 / 0\nexcept ZeroDivisionError:\n    raise KeyError('x')",
+            "KeyError: 'x' (caused by ZeroDivisionError:",
+        ),
+        ("try:\n    1 / 0\nexcept ZeroDivisionError:\n    raise KeyError('x') from None", "KeyError: 'x'"),
+        ("e = ValueError('a')\ne.__cause__ = e\nraise e", "ValueError: a"),
+    ],
+)
+def test_the_root_of_a_chain_of_exceptions_is_reported(
+    tmp_path: Path, reports: ReportSocket, source: str, message: str
+) -> None:
+    run(written(tmp_path, source), report=reports.path)
+    assert reports.take()[-1]["message"].startswith(message)
+
+
+def test_the_root_of_a_chain_stays_when_the_text_is_cut(tmp_path: Path, reports: ReportSocket) -> None:
+    source = f"try:\n    raise OSError('no route to db' + 'y' * 5000)\nexcept OSError:\n    raise ValueError('{'x' * 5000}')"
+    run(written(tmp_path, source), report=reports.path)
+    message = reports.take()[-1]["message"]
+    assert message.startswith("ValueError: xx") and "(caused by OSError: no route to db" in message
+    assert len(message) <= bootstrap.MESSAGE_MAX_CHARS
+
+
+@pytest.mark.parametrize("character", ["\U0001f4a5", "\udcff", "\x00"], ids=["emoji", "no UTF-8", "control"])
+def test_an_error_of_any_characters_is_reported(
+    tmp_path: Path, reports: ReportSocket, character: str
+) -> None:
+    """A report of too many bytes would be dropped, and the error with it."""
+    run(
+        written(tmp_path, f"raise type('E' * 9000, (Exception,), {{}})({character!r} * 5000)"),
+        report=reports.path,
+    )
+    assert reports.names() == ["begun", "error"]
+
+
 def test_python_out_of_memory_is_out_of_memory(tmp_path: Path, reports: ReportSocket) -> None:
     run(written(tmp_path, "raise MemoryError"), report=reports.path)
     assert reports.take()[-1]["kind"] == "OutOfMemoryError"
@@ -243,6 +285,12 @@ Caused by: py4j.Py4JException: An exception was raised by the Python Proxy. Retu
 """
 
 
+TASK = (
+    "Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, most recent failure: Lost task 0.0 in stage 3.0 "
+    "(TID 3) (h executor driver): "
+)
+
+
 @pytest.mark.parametrize(
     ("text", "begin"),
     [
@@ -257,6 +305,16 @@ Caused by: py4j.Py4JException: An exception was raised by the Python Proxy. Retu
             JAVA,
             "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found | "
             "org.apache.spark.SparkException: [CANNOT_LOAD] Error loading for path=s3a://b/c | An error",
+        ),
+        (
+            f"[STREAM_FAILED] Query [id = 1] terminated with exception: {TASK}org.apache.spark.SparkException: Python worker "
+            "exited unexpectedly (crashed). Consider setting 'spark.python.worker.faulthandler.enabled'\n\tat x\n"
+            "Caused by: java.io.EOFException\n\tat y",
+            "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider",
+        ),
+        (
+            f"[STREAM_FAILED] Query [id = 1] terminated with exception: {TASK}java.lang.ArithmeticException: / by zero\n\tat x",
+            "java.lang.ArithmeticException: / by zero | [STREAM_FAILED]",
         ),
         ("a bad value", "a bad value"),
         ("", ""),
