@@ -263,7 +263,8 @@ def verify(
 
     With --deep this host's Spark, in a process of its own, opens the state of every operator after the saved batch and reads
     all of it; nothing is written there. That takes as long as Spark takes to start, and to read the state. Nothing of the
-    job's code is loaded: state that only its jars or packages can read says so, and --job-code loads them.
+    job's code is loaded: state that only its jars or packages can read says so, and --job-code loads them. It needs Spark
+    4.0 or newer.
 
     \b
     Examples:

@@ -26,12 +26,12 @@ _HINTS: Final[tuple[tuple[str, str], ...]] = (
         "no AWS credentials in the environment of the supervisor",
     ),
     (
-        r"BindException: (?:Cannot|Can't) assign requested address",
+        r"BindException: [^\n|]{0,80}?(?:Cannot|Can't) assign requested address",
         "spark.driver.bindAddress (else SPARK_LOCAL_IP, or what the host's name resolves to) is no address of this host: "
         "correct it",
     ),
     (
-        r"java\.net\.BindException: Address already in use",
+        r"BindException: [^\n|]{0,80}?Address already in use",
         "no free port: raise spark.port.maxRetries or set spark.ui.enabled=false",
     ),
     (
@@ -61,14 +61,20 @@ _HINTS: Final[tuple[tuple[str, str], ...]] = (
         "a package was not found: no repository answered, or its name or version is wrong; doctor SPEC looks for it",
     ),
     (
+        r"==== local-m2-cache: tried\s+file:(\S+\.jar)",
+        "~/.m2 has the pom of a package without its jar, so no repository is asked for that: put {0} there, or see docs "
+        "jobs-kafka",
+    ),
+    (
         r"\[download failed: ",
         "a package could not be fetched: the repository failed, or two drivers fetched it at once",
     ),
 )
-"""Each pattern stands with what it usually means, for the beginning of the sentence."""
+"""Each pattern stands with what it usually means, for the beginning of the sentence; ``{0}`` is its first group."""
 HINTS: Final = tuple((re.compile(words), hint) for words, hint in _HINTS)
 
 
 def hint_in(text: str) -> str | None:
     """Returns the hint for the first words of the table that are in ``text``, or None."""
-    return next((hint for words, hint in HINTS if words.search(text)), None)
+    found = ((words.search(text), hint) for words, hint in HINTS)
+    return next((hint.format(*match.groups()) for match, hint in found if match is not None), None)

@@ -68,7 +68,7 @@ def note_exit(turn: Turn, event: Exited) -> None:
     """Notes the exit, also of a starter whose claim is under way. Nothing else is done about it then, because
     exec will fail."""
     if turn.state.status is None:
-        turn.set(memory=event.memory)
+        turn.set(memory=event.memory, left=event.left)
         turn.set(status=event.status, tail=event.tail, oom=event.oom, refused=event.refused)
 
 

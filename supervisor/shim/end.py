@@ -126,6 +126,7 @@ def describe(state: ShimState) -> Exit:
             raised=life.uncaught_at_s is not None,
             returned=life.returned,
             drained=queries.have_drained(life),
+            left=state.left,
             session=_had_session(life) if state.launch.reports else None,
         )
     )

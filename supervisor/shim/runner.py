@@ -211,9 +211,9 @@ class Runner:
         while not self._heard:  # nobody has the other end any more: this ends
             events.extend(self._hear_starter())
         oom = self._oom_watch.seen() if self._oom_watch is not None else None
-        exited = shim.Exited(
-            children.ended[pid], self._pump.tail(), oom, self._refused(), self._memory_before_end()
-        )
+        status = children.ended[pid]
+        left = len(self._pids()) if status == 0 else 0
+        exited = shim.Exited(status, self._pump.tail(), oom, self._refused(), self._memory_before_end(), left)
         events.extend(self._reported())
         if self._preparation is not None:
             self._preparation.note_readiness(False, f"its driver has ended (status {exited.status})")

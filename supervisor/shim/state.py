@@ -181,7 +181,8 @@ class Exited:
 
     ``oom`` says whom the kernel has killed for lack of memory since exec; it is None if that is not known.
     ``refused`` says why the host's supervisor did not let the application begin; it is None if the
-    application was let begin, or did not have to wait. ``memory`` says what its memory was before the end.
+    application was let begin, or did not have to wait. ``memory`` says what its memory was before the end. ``left`` is the
+    number of processes of the tree that were alive when its root had ended with 0.
     """
 
     status: int
@@ -189,6 +190,7 @@ class Exited:
     oom: Oom | None = None
     refused: tuple[Cause, str] | None = None
     memory: str = ""
+    left: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -568,6 +570,7 @@ class ShimState:
     tail: str = ""
     oom: Oom | None = None
     memory: str = ""  # before the end
+    left: int = 0
     refused: tuple[Cause, str] | None = None  # the application was not let begin
     kill_at_s: float = 0.0
     kill_began_at_s: float = 0.0

@@ -28,6 +28,7 @@ from supervisor.spark.arguments import Files, build_properties, submit_options
 from supervisor.spark.environment import passes, python_path
 from supervisor.spark.properties import render_properties
 from supervisor.spark.refusal import Refused
+from supervisor.spark.release import is_before
 from supervisor.spark.secrets import ALL, Secrets
 from supervisor.spark.toolchain import Toolchain, find_toolchain
 from supervisor.spec.job import JobSpec
@@ -76,6 +77,8 @@ KEPT_ENV: Final = frozenset(
 """Nearly any other variable can make Java, Python, Spark's scripts or the AWS SDK run or load what it names.
 """
 CLASS_MISSING: Final = ("ClassNotFoundException", "NoClassDefFoundError", "S3AFileSystem not found")
+READER_SINCE: Final = (4, 0)
+"""Since then Spark has the data sources ``statestore`` and ``state-metadata``."""
 OURS: Final = {
     "spark.ui.enabled": "false",
     "spark.log.level": "ERROR",
@@ -133,6 +136,7 @@ def open_state(
     try:
         version = job.spark if job is not None else None
         toolchain = find_toolchain(spark, version=version, job_env={}, environ=environ)
+        _require_reader(toolchain)
         properties = _properties(states, job, toolchain, access, code)
     except Refused as refused:
         raise SupervisorError(f"the state can't be opened on this host: {refused}") from None
@@ -153,6 +157,15 @@ def open_state(
         timeout_s,
     )
     return _answer_of(ran, answer, asked_for_code=code is not None)
+
+
+def _require_reader(toolchain: Toolchain) -> None:
+    """Raises SupervisorError if this Spark has no reader for state. One whose version is not known is tried."""
+    if toolchain.version is not None and is_before(toolchain.version, READER_SINCE):
+        raise SupervisorError(
+            f"--deep needs Spark 4.0 or newer, whose data source reads state; {toolchain.home} is {toolchain.version}: "
+            "without --deep everything else of the savepoint is verified"
+        )
 
 
 def _answer_of(ran: Ran, answer: Path, *, asked_for_code: bool) -> tuple[OpenedStore, ...]:

@@ -29,6 +29,7 @@ from supervisor.model.records import Cause
 from supervisor.settings.spark import SparkSettings, SparkVersionSettings
 from supervisor.spark.properties import parse_properties
 from supervisor.spark.refusal import Refused
+from supervisor.spark.release import release_of
 
 JAVA_MAJOR_MIN: Final = 17
 S3A_JARS_VARIABLE: Final = "SPARK_SUPERVISOR_S3A_JARS"
@@ -61,7 +62,7 @@ class Toolchain:
 
     @property
     def is_4_1(self) -> bool:
-        return self.version is not None and self.version.startswith("4.1.")
+        return release_of(self.version) == (4, 1)
 
 
 def find_toolchain(

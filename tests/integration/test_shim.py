@@ -140,6 +140,13 @@ def test_the_drivers_own_end_is_recorded_with_its_cause(attempts: Attempts) -> N
     assert not attempt.living()
 
 
+def test_an_application_that_daemonises_is_told_what_it_left(attempts: Attempts) -> None:
+    attempt = attempts.assign(argv=("sh", "-c", "setsid sleep 100 & sleep 0.2"), reports=False)
+    ended = attempts.wait_state(attempt, OwnState.EXITED)
+    assert ended.cause is Cause.EXITED_ZERO and not attempt.living()
+    assert "it left a process behind, now killed: an application must not daemonise" in ended.reason
+
+
 def test_a_bounded_job_finishes(attempts: Attempts) -> None:
     attempt = attempts.assign(knobs={"exit_after_batches": 2}, unbounded=False)
     assert attempts.wait_state(attempt, OwnState.EXITED).cause is Cause.FINISHED

@@ -190,11 +190,34 @@ def collect_packages(subject: Subject) -> PackageFacts:
     repositories = (*_listed(spec.conf.get("spark.jars.repositories", "")), CENTRAL)
     within_s = TIMEOUT_S * subject.patience
     probed = [
-        (name, missing_from(repositories, name, within_s))
+        (name, _pom_alone(name) or missing_from(repositories, name, within_s))
         for name in packages[:PACKAGES_MAX]
         if not _cached(name)
     ]
     return PackageFacts("", packages, tuple((name, why) for name, why in probed if why))
+
+
+def _in_maven(coordinates: str, ending: str) -> Path:
+    """Returns where Maven of this user keeps a file of the package."""
+    group, artifact, version = coordinates.split(":")
+    return (
+        Path.home()
+        / ".m2/repository"
+        / group.replace(".", "/")
+        / artifact
+        / version
+        / f"{artifact}-{version}.{ending}"
+    )
+
+
+def _pom_alone(coordinates: str) -> str | None:
+    """Returns what is wrong if Maven's own repository has the description of the package without its jar: Ivy then asks no
+    other for that (docs/spark.md S43)."""
+    jar = _in_maven(coordinates, "jar")
+    if jar.exists() or not jar.with_suffix(".pom").exists():
+        return None
+    fetch = f"mvn dependency:get -Dartifact={coordinates}"
+    return f"{jar} is missing beside its pom, so no repository is asked for it; put it there ({fetch})"
 
 
 def _cached(coordinates: str) -> bool:
@@ -206,17 +229,7 @@ def _cached(coordinates: str) -> bool:
         f"jars/{group}_{artifact}-{version}.jar",
     ]
     in_ivy = any((ivy / name).exists() for ivy in home.glob(".ivy2*") for name in names)
-    return (
-        in_ivy
-        or (
-            home
-            / ".m2/repository"
-            / group.replace(".", "/")
-            / artifact
-            / version
-            / f"{artifact}-{version}.jar"
-        ).exists()
-    )
+    return in_ivy or _in_maven(coordinates, "jar").exists()
 
 
 def _listed(text: str) -> tuple[str, ...]:

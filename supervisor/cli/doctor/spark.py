@@ -54,6 +54,10 @@ FENCE_S: Final = 6.0
 WHOLE_S: Final = 14.0
 REST_S: Final = 1.0
 """This much of the whole is kept for the files that are examined; the programs started share the rest."""
+UNFENCED_REMEDY: Final = (
+    "use Spark 4.1 or newer, which this software was tested with: without the storage fence leases alone keep a second "
+    "driver off a checkpoint on S3"
+)
 PYTHON_MIN: Final = {"4.0": (3, 9), "4.1": (3, 10), "4.2": (3, 10)}
 PYTHON_MIN_NEWEST: Final = (3, 11)
 
@@ -336,11 +340,9 @@ def judge_spark(facts: SparkFacts) -> DoctorFinding:
             f"{facts.home} holds no spark-core jar in jars/",
             "set spark.home to a whole Spark, or install pyspark",
         )
-    if not facts.version.startswith("4."):
-        return warning(
-            f"{facts.home} is Spark {facts.version}",
-            "use Spark 4.1 or newer, which this software was tested with",
-        )
+    unfenced = why_not_this_spark(facts.version)
+    if unfenced:
+        return warning(f"{facts.home}: {unfenced}", UNFENCED_REMEDY)
     return ok(f"{facts.home} is Spark {facts.version} with Hadoop {facts.hadoop or 'of unknown version'}")
 
 
@@ -358,6 +360,9 @@ def judge_versions(facts: SparkFacts) -> DoctorFinding:
             )
         if each.name[0].isdigit() and not f"{each.found}.".startswith(f"{each.name}."):
             return warning(f"{key} is Spark {each.found}", f"correct {key}.home, or name it after what it is")
+        unfenced = why_not_this_spark(each.found)
+        if unfenced:
+            return warning(f"{key}: {unfenced}", UNFENCED_REMEDY)
         if each.without_s3a:
             return warning(
                 f"{key} has no jars for s3a://, and those of spark.s3a_jars belong to another Spark",

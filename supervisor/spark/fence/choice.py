@@ -7,12 +7,12 @@ it and the reason is logged (event ``checkpoint_not_fenced``).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from supervisor.spark.release import is_before
 from supervisor.spec.s3a import bucket_of, setting
 
 if TYPE_CHECKING:  # for show, which is quicker without pydantic
@@ -91,7 +91,6 @@ def why_not_this_spark(version: str | None) -> str:
     """Returns why this Spark cannot have the fence; an empty text if it can."""
     if version is None:
         return "the version of Spark is not known: its home holds no spark-core jar"
-    found = re.match(r"(\d+)\.(\d+)", version)
-    if found is None or (int(found[1]), int(found[2])) < SPARK_MIN:
+    if is_before(version, SPARK_MIN):
         return f"Spark is {version}, and the fence needs 4.1 or newer"
     return ""

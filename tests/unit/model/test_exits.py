@@ -475,6 +475,12 @@ def test_what_kafka_said_before_another_error_is_no_advice() -> None:
             "[download failed: org.xerial.snappy#snappy-java;1.1.10.8!snappy-java.jar(bundle)]",
             "a package could not be fetched: the repository failed, or two drivers fetched it at once",
         ),
+        (
+            "\t\t[NOT FOUND  ] g#a;1!a.jar (0ms)\n\n\t==== local-m2-cache: tried\n\n\t  file:/h/.m2/repository/g/a/1/a-1.jar\n"
+            "[download failed: g#a;1!a.jar]",
+            "~/.m2 has the pom of a package without its jar, so no repository is asked for that: put "
+            "/h/.m2/repository/g/a/1/a-1.jar there, or see docs jobs-kafka",
+        ),
     ],
 )
 def test_packages_that_cannot_be_had_are_told_with_what_to_do(words: str, advice: str) -> None:
@@ -521,6 +527,7 @@ LINES = (
     CRASH,
     NO_CLASS,
     "java.net.BindException: Address already in use",
+    "java.net.BindException: bind(..) failed with error(-99): Cannot assign requested address: Service 'sparkDriver' failed",
     "sh: java: command not found",
     *(re.sub(r"\\(.)", r"\1", words.pattern) for words, _ in HINTS),
 )
@@ -606,6 +613,10 @@ BIND = "Py4JJavaError: java.net.BindException: {} : Service 'sparkDriver' failed
         (
             BIND.format("Cannot assign requested address"),
             "spark.driver.bindAddress (else SPARK_LOCAL_IP, or what the host's name resolves to) is no address of this",
+        ),
+        (
+            BIND.format("bind(..) failed with error(-99): Cannot assign requested address"),
+            "spark.driver.bindAddress (else",
         ),
         (BIND.format("Address already in use"), "no free port: raise spark.port.maxRetries"),
         (

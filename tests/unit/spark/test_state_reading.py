@@ -164,6 +164,18 @@ def test_without_a_job_s3_is_where_the_store_is(host: Host) -> None:
     )
 
 
+@pytest.mark.parametrize("version", ["3.5.4", "3.5.0-preview"])
+def test_a_spark_without_a_reader_for_state_is_refused_with_the_reason(host: Host, version: str) -> None:
+    host.answers({"queries": [], "error": None})
+    (host.home / "jars").mkdir()
+    (host.home / "jars" / f"spark-core_2.13-{version}.jar").touch()
+    with pytest.raises(
+        SupervisorError, match=f"--deep needs Spark 4.0 or newer, .* is {version}: without --deep"
+    ):
+        host.open()
+    assert not (host.home / "argv").exists(), "nothing was started"
+
+
 def test_no_spark_here(host: Host) -> None:
     with pytest.raises(
         SupervisorError, match=r"can't be opened on this host: .*spark-submit cannot be executed"

@@ -129,3 +129,19 @@ def test_a_repository_of_packages_is_given_its_share(
     )
     job.collect_packages(Subject(load_settings(terminal.config, {}), {}, spec, patience=3.0))
     assert asked == [15.0]
+
+
+def test_a_pom_without_its_jar_in_the_home_is_told_and_not_blamed_on_a_repository(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.setattr(job, "missing_from", lambda *_: "")
+    settings = load_settings(terminal.config, {})
+    spec = read_spec_file(Path(terminal.spec("a", "packages: [org.g:a:1]")), settings.defaults)
+    place = tmp_path / ".m2/repository/org/g/a/1"
+    place.mkdir(parents=True)
+    (place / "a-1.pom").touch()
+    ((name, why),) = job.collect_packages(Subject(settings, {}, spec)).missing
+    assert name == "org.g:a:1" and why.startswith(f"{place}/a-1.jar is missing beside its pom")
+    (place / "a-1.jar").touch()
+    assert job.collect_packages(Subject(settings, {}, spec)).missing == ()

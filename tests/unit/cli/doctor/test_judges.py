@@ -87,7 +87,7 @@ def one_cluster(**changes: Any) -> ClustersFacts:
     )
 
 
-OLDER, NAMED = VersionFacts("4.1", found="4.1.1"), VersionFacts("old", found="4.0.0")
+OLDER, NAMED = VersionFacts("4.1", found="4.1.1"), VersionFacts("old", found="4.2.0")
 S3A = replace(SPARK, s3a="the checkpoint of clicks", s3a_sure=True)
 PROBE = StoreProbe("s3://bucket/p", exclusive=True, skew_s=0.2, ms=(("write", 20.0), ("list", 3.0)))
 STORE = StoreFacts("s3://bucket/p", PROBE, None, "", ("/spark-supervisor", "prod"))
@@ -268,7 +268,14 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
         "correct it",
     ),
     ("spark", replace(SPARK, version=None), PROBLEM, "no spark-core jar"),
-    ("spark", replace(SPARK, version="3.5.9"), WARNING, "4.1 or newer"),
+    ("spark", replace(SPARK, version="3.5.9"), WARNING, "Spark is 3.5.9, and the fence needs 4.1 or newer"),
+    ("spark", replace(SPARK, version="4.0.1"), WARNING, "Spark is 4.0.1, and the fence needs 4.1 or newer"),
+    (
+        "spark-versions",
+        replace(SPARK, versions=(NAMED._replace(found="3.5.9"),)),
+        WARNING,
+        "Spark is 3.5.9, and the fence needs 4.1 or newer",
+    ),
     ("spark-submit", SPARK, OK, "says 4.3.0"),
     (
         "spark-submit",
@@ -326,7 +333,7 @@ TABLE: list[tuple[str, Any, CheckVerdict, str]] = [
     ("pyspark", replace(SPARK, pyspark="4.1.1", own_pyspark=True, session=True), PROBLEM, "is 4.1.1"),
     ("pyspark", replace(SPARK, pyspark=None, is_python=False), SKIPPED, ".jar"),
     ("spark-versions", SPARK, SKIPPED, "no other Spark"),
-    ("spark-versions", replace(SPARK, versions=(OLDER, NAMED)), OK, "4.1 is Spark 4.1.1; old is Spark 4.0.0"),
+    ("spark-versions", replace(SPARK, versions=(OLDER, NAMED)), OK, "4.1 is Spark 4.1.1; old is Spark 4.2.0"),
     (
         "spark-versions",
         replace(SPARK, versions=(OLDER, NAMED._replace(refused=Complaint("no home", "correct it")))),
