@@ -1,4 +1,4 @@
-"""Which jobs the leader can't give another checkpoint."""
+"""Which jobs the leader can't give another checkpoint, and what it looks at before it copies anything."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from supervisor.daemon.leader import update_savepoint_task
 from supervisor.daemon.leader.update_savepoint_task import UpdateSavepointTasks, moved_sha256
-from supervisor.errors import InvalidInput
+from supervisor.errors import Conflict, InvalidInput
 from supervisor.model.records import BlobRef, JobRef
+from supervisor.model.view import UpdateRestored
 from supervisor.records.layout import Layout
 from supervisor.spec.job import JobSpec, canonical_json, from_canonical, spec_sha256
 from supervisor.spec.moved import moved_spec
@@ -59,3 +61,63 @@ def test_a_spec_that_names_its_checkpoint_does_not_follow() -> None:
         movable(wanted(checkpoint="file:///ck").record, named)
     assert moved_sha256(named, "file:///copy") == "none"
     assert moved_sha256(SPEC, "file:///copy") == spec_sha256(moved_spec(SPEC, "file:///copy"))[:16]
+
+
+class Copier:
+    """Stands for the tasks that copy, and notes what is done in which order."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def restore(self, *_: Any) -> tuple[()]:
+        self.done.append("copied")
+        return ()
+
+
+def restoring(
+    monkeypatch: pytest.MonkeyPatch, looks: list[Exception | None], site: SitePolicy | None = None
+) -> Copier:
+    """Restores; each look at the claims raises what ``looks`` has for it."""
+    nothing: Any = None
+    copier, blobs = Copier(), Blobs(SPEC)
+    tasks: Any = copier
+    blobs.put_spec = lambda *_: BlobRef(key="k", sha256="0" * 64, bytes=1)  # type: ignore[attr-defined]
+    places: list[str] = []
+
+    def look(_zoo: Any, _layout: Any, _job: Any, place: str) -> UpdateRestored:
+        copier.done.append("looked")
+        places.append(place)
+        error = looks.pop(0)
+        if error is not None:
+            raise error
+        return UpdateRestored()
+
+    monkeypatch.setattr(update_savepoint_task, "read_for_move", look)
+    any_blobs: Any = blobs
+    of_update = UpdateSavepointTasks(tasks, any_blobs, nothing, Layout("/c"), site or SitePolicy(), 1)
+    try:
+        of_update.restore(wanted(checkpoint="file:///ck").record, lambda: True)
+    except (Conflict, InvalidInput):
+        copier.done.append("refused")
+    assert len(set(places)) <= 1, "what was looked at is what is copied to"
+    return copier
+
+
+def test_nothing_is_copied_to_a_place_that_is_somebodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its queries would find a copy in the middle of their checkpoint."""
+    assert restoring(monkeypatch, [Conflict("b has it")]).done == ["looked", "refused"]
+
+
+def test_a_place_is_looked_at_before_the_copy_and_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert restoring(monkeypatch, [None, None]).done == ["looked", "copied", "looked"]
+    assert restoring(monkeypatch, [None, Conflict("b has it now")]).done == [
+        "looked",
+        "copied",
+        "looked",
+        "refused",
+    ]
+
+
+def test_nothing_is_copied_to_where_this_host_may_have_no_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = SitePolicy(checkpoints=("s3://bucket/",))
+    assert restoring(monkeypatch, [None, None], elsewhere).done == ["refused"]
