@@ -6,6 +6,7 @@ import os
 import random
 import shlex
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.outcomes import Failed
 from py4j.protocol import Py4JJavaError
 
 from supervisor.model.exits import CONFLICT_WORDS, OTHER_WRITER
@@ -21,7 +23,7 @@ from supervisor.spark.fence import build
 from supervisor.spark.fence.build import fence_jar
 from supervisor.spark.fence.choice import MANAGER, OWNER_KEY, owner_of
 from supervisor.spark.toolchain import installed_spark_home, java_of, spark_version
-from tests.fakes.faulty_s3 import FaultyS3, lose_reply, refuse, truncate_body
+from tests.fakes.faulty_s3 import Fault, FaultyS3, Handler, lose_reply, refuse, truncate_body
 from tests.testbed.moto import MotoServer
 from tests.testbed.s3a_jars import s3a_jars
 from tests.waiting import wait_until
@@ -156,6 +158,27 @@ def test_an_entry_is_written_once_and_says_by_whom(bench: Bench) -> None:
     found = OTHER_WRITER.search(error.getMessage())
     assert found is not None and found.groups()[:5] == ("offsets/0", "clicks", "u1", "3", "h1")
     assert SECOND in error.getMessage()
+
+
+def test_an_entry_that_this_driver_has_written_before_is_a_conflict_too(bench: Bench) -> None:
+    """Another query of the same attempt on the same checkpoint, or the same one twice: who wrote it is the same, what is not."""
+    bench.write(bench.manager(FIRST), 0, b"one")
+    with pytest.raises(Py4JJavaError) as caught:
+        bench.write(bench.manager(FIRST), 0, b"two")
+    error = caught.value.java_exception
+    assert error.getClass().getName() == "org.apache.hadoop.fs.FileAlreadyExistsException"
+    assert bench.body(0) == b"one"
+
+
+def test_a_state_file_that_can_not_be_written_fails_as_ever(bench: Bench) -> None:
+    """What another has there decides nothing about a file that may be written again."""
+    place = f"s3a://{bench.bucket}/{bench.place}/offsets/1.delta"
+    bench.write(bench.manager(SECOND), place, b"theirs", overwrite=True)
+    bench.faulty.aim("PUT", refuse(403, "AccessDenied"))
+    with pytest.raises(Py4JJavaError) as caught:
+        bench.write(bench.manager(FIRST), place, b"mine", overwrite=True)
+    assert caught.value.java_exception.getClass().getSimpleName() == "AccessDeniedException"
+    assert bench.body("1.delta") == b"theirs"
 
 
 def test_it_is_the_close_that_decides(bench: Bench) -> None:
@@ -424,6 +447,51 @@ def test_a_look_serves_one_open(bench: Bench) -> None:
     for path in paths:
         foreign_write(bench, path, b"other")
     assert [text_of(bench, manager, path) for path in paths] == ["other", "other"]
+
+
+def meanwhile(act: Callable[[], None]) -> Fault:
+    """Has ``act`` happen after the answer was made, and before it is there."""
+
+    def fault(handler: Handler) -> None:
+        answer = handler.ask_backend()
+        act()
+        handler.answer(*answer)
+
+    return fault
+
+
+def names(bench: Bench, manager: Any) -> list[str]:
+    return [str(each.getPath().getName()) for each in manager.list(bench.path(0).getParent())]
+
+
+def test_a_look_is_not_remembered_over_what_is_written_or_deleted_meanwhile(bench: Bench) -> None:
+    """It shows what was there before; the next one asks again."""
+    manager, other = bench.manager(), bench.manager()
+    bench.write(manager, 0, b"x")
+    bench.faulty.aim("GET .*list-type", [meanwhile(lambda: bench.write(other, 1, b"y"))])
+    assert names(bench, manager) == ["0"]
+    assert names(bench, manager) == ["0", "1"]
+    bench.write(manager, 2, b"z")
+    metadata = f"s3a://{bench.bucket}/{bench.place}/metadata"
+    bench.write(manager, metadata, b"query")
+    bench.faulty.aim("HEAD .*/metadata", [meanwhile(lambda: other.delete(bench.path(metadata)))])
+    assert manager.exists(bench.path(metadata))
+    assert not manager.exists(bench.path(metadata))
+
+
+def test_what_another_driver_does_is_seen_a_second_later(bench: Bench) -> None:
+    """For longer nothing is taken to be as it was: its entries are seen before this driver writes on."""
+    manager = bench.manager()
+    metadata = f"s3a://{bench.bucket}/{bench.place}/metadata"
+    bench.write(manager, 0, b"x")
+    bench.write(manager, metadata, b"query")
+    assert names(bench, manager) == ["0"] and manager.exists(bench.path(metadata))
+    foreign_write(bench, f"s3a://{bench.bucket}/{bench.place}/offsets/1", b"theirs")
+    bench.client.delete_object(Bucket=bench.bucket, Key=f"{bench.place}/metadata")
+    time.sleep(1.1)
+    assert manager.exists(bench.path(1))
+    assert names(bench, manager) == ["0", "1"]
+    assert not manager.exists(bench.path(metadata))
 
 
 def test_an_old_look_serves_none(bench: Bench) -> None:
@@ -714,6 +782,21 @@ def test_any_order_of_looks_writes_and_opens(bench: Bench) -> None:
             "return true || System.nanoTime() - at <",
             test_an_old_look_serves_none,
         ),
+        (
+            "System.nanoTime() - at < TimeUnit.SECONDS.toNanos(1)",
+            "System.nanoTime() - at < TimeUnit.SECONDS.toNanos(60)",
+            test_what_another_driver_does_is_seen_a_second_later,
+        ),
+        (
+            "if (changes == before && found.files",
+            "if (found.files",
+            test_a_look_is_not_remembered_over_what_is_written_or_deleted_meanwhile,
+        ),
+        (
+            "if (write.equals(text(found, WRITE)))",
+            "if (manager.owner.equals(text(found, OWNER)))",
+            test_an_entry_that_this_driver_has_written_before_is_a_conflict_too,
+        ),
     ],
     ids=[
         "write-forgotten",
@@ -727,6 +810,9 @@ def test_any_order_of_looks_writes_and_opens(bench: Bench) -> None:
         "source-as-entry",
         "file-as-directory",
         "old-look",
+        "look-for-a-minute",
+        "look-over-a-change",
+        "this-owner",
     ],
 )
 def test_a_defect_is_seen(
@@ -745,5 +831,5 @@ def test_a_defect_is_seen(
     for path, text in zip(planted, sources, strict=True):
         path.write_text(text.replace(code, defect))
     monkeypatch.setattr(build, "SOURCES", tuple(planted))
-    with running_jvm(tmp_path / "jvm.log", moto_server) as defective, pytest.raises(AssertionError):
+    with running_jvm(tmp_path / "jvm.log", moto_server) as defective, pytest.raises((AssertionError, Failed)):
         test(replace(bench, jvm=defective))
