@@ -53,7 +53,7 @@ def verdict(reports: ReportSocket, status: int, output: str) -> ExitVerdict:
             tail=output[-16384:],
             raised=last.event == "error",
             returned=last.event == "ended",
-            drained=last.drained,
+            drained=any(each is not None and each.trigger == "available_now" for each in told),
             session=True,
         )
     )
