@@ -3,7 +3,7 @@
 There are four sources, in this order: the kernel's counters, what the driver itself reported, its exit status, and the
 end of its output. The output is the weakest: anybody's lines may stand in it, such as those of a system whose log the
 application reads. It is asked only where the driver reported nothing (``heard``), and what comes from it is marked
-(``FROM_OUTPUT``). So a rule of ``exits`` reads ``told`` and ``heard``, and never the output itself.
+(``FROM_OUTPUT``). So a rule of ``exits`` reads ``reported`` and ``heard``, and never the output itself.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class ExitEvidence:
         return self.killed_for[1] if self.killed_for is not None and self.outlived else how(self.status)
 
     @property
-    def told(self) -> str:
+    def reported(self) -> str:
         """Returns the error that the driver reported. The text is empty if it reported none, or no more than that it left
         with a code, or that its JVM does not answer."""
         if not is_telling(self.error):
@@ -96,7 +96,7 @@ class ExitEvidence:
     def heard(self) -> str:
         """Returns the end of the output, if nothing but that says what happened, else an empty text. A driver whose code
         has reported that it came to its end has reported what there is."""
-        return "" if self.told or (self.returned and self.status == 0) else self.tail
+        return "" if self.reported or (self.returned and self.status == 0) else self.tail
 
 
 def is_telling(error: str) -> bool:
@@ -129,8 +129,8 @@ _SPARK_TALK: Final = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (?:INFO|DEBUG|TR
 def error_of(evidence: ExitEvidence) -> str:
     """Returns the error that ended the driver: what it reported, else what its output has of it, marked as that, else what
     little it reported."""
-    if evidence.told:
-        return evidence.told
+    if evidence.reported:
+        return evidence.reported
     line = last_error(evidence.heard)
     if line:
         return f"{FROM_OUTPUT}{line}"

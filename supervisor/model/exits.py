@@ -158,16 +158,16 @@ def _counted(e: ExitEvidence) -> ExitVerdict | None:
     """Judges by the kernel's counter of this very tree. What the driver reported says whose memory it was."""
     if e.oom not in (Oom.TREE, Oom.MEMBER):
         return None
-    what = "a Python worker" if WORKER_DIED.search(e.told) else "a process of the driver"
+    what = "a Python worker" if WORKER_DIED.search(e.reported) else "a process of the driver"
     if e.signal == signal.SIGKILL:
         what = _root_process(e)
-    why = out_of_memory.advice_in(e.told) or out_of_memory.killed(e.oom, what)
+    why = out_of_memory.advice_in(e.reported) or out_of_memory.killed(e.oom, what)
     return ExitVerdict(Cause.OUT_OF_MEMORY, _with_error(e, why or ""))
 
 
-def _told_out_of_memory(e: ExitEvidence) -> ExitVerdict | None:
-    advice = out_of_memory.advice_in(e.told)
-    if advice is None and WORKER_DIED.search(e.told):
+def _reported_out_of_memory(e: ExitEvidence) -> ExitVerdict | None:
+    advice = out_of_memory.advice_in(e.reported)
+    if advice is None and WORKER_DIED.search(e.reported):
         advice = out_of_memory.killed(e.oom, "a Python worker")
     return None if advice is None else ExitVerdict(Cause.OUT_OF_MEMORY, _with_error(e, advice))
 
@@ -192,7 +192,7 @@ def _impossible_memory(e: ExitEvidence) -> ExitVerdict | None:
     """Returns a permanent verdict: the same settings are refused at each start, so no restart helps, only a
     person does.
     """
-    found = REFUSED_MEMORY.search(e.told)
+    found = REFUSED_MEMORY.search(e.reported)
     if e.status == 0 or found is None:
         return None
     return ExitVerdict(Cause.NOT_STARTED, f"{_too_little(found)} ({e.how})", permanent=True)
@@ -200,7 +200,7 @@ def _impossible_memory(e: ExitEvidence) -> ExitVerdict | None:
 
 def _unsupported_session(e: ExitEvidence) -> ExitVerdict | None:
     """Returns a permanent verdict: the application asks for the same session at each start."""
-    _, mark, words = e.told.partition(UNSUPPORTED_SESSION)
+    _, mark, words = e.reported.partition(UNSUPPORTED_SESSION)
     return ExitVerdict(Cause.USER_ERROR, f"{mark}{words} ({e.how})", permanent=True) if mark else None
 
 
@@ -235,8 +235,8 @@ def _conflict(e: ExitEvidence, text: str) -> ExitVerdict | None:
 def _other_writer(e: ExitEvidence) -> str:
     """Returns who the other writer was, as far as the storage fence knows; else an empty text. A driver that has reported
     the conflict may have the fence's words in its output only."""
-    found = OTHER_WRITER.search(e.told)
-    mark = "" if found is not None or not e.told else FROM_OUTPUT
+    found = OTHER_WRITER.search(e.reported)
+    mark = "" if found is not None or not e.reported else FROM_OUTPUT
     found = found or OTHER_WRITER.search(e.tail)
     if found is None:
         return ""
@@ -245,8 +245,8 @@ def _other_writer(e: ExitEvidence) -> str:
     return f"{mark}{who} wrote {entry}{f' at {at}' if at else ''}"
 
 
-def _told_conflict(e: ExitEvidence) -> ExitVerdict | None:
-    return _conflict(e, e.told)
+def _reported_conflict(e: ExitEvidence) -> ExitVerdict | None:
+    return _conflict(e, e.reported)
 
 
 def _heard_conflict(e: ExitEvidence) -> ExitVerdict | None:
@@ -259,9 +259,9 @@ def _heard_conflict(e: ExitEvidence) -> ExitVerdict | None:
 
 def _marked(e: ExitEvidence, advice_in: Callable[[str], str | None]) -> str:
     """Returns the advice for what the driver reported, else for its output, marked as that; empty if there is none."""
-    told = advice_in(e.told)
-    if told is not None:
-        return told
+    advice = advice_in(e.reported)
+    if advice is not None:
+        return advice
     heard = advice_in(e.heard)
     return "" if heard is None else f"{FROM_OUTPUT}{heard}"
 
@@ -280,8 +280,8 @@ def _ended_well(e: ExitEvidence) -> ExitVerdict | None:
     if e.status != 0:
         return None
     line = last_error(e.heard)
-    if e.told:
-        why = f"its query ended with an error that was caught ({e.told})"
+    if e.reported:
+        why = f"its query ended with an error that was caught ({e.reported})"
     elif e.drained:
         why = "its queries have read what was there and ended (availableNow or once): say unbounded: false"
     elif e.left and not e.session:
@@ -296,9 +296,9 @@ def _ended_well(e: ExitEvidence) -> ExitVerdict | None:
     return ExitVerdict(Cause.EXITED_ZERO, f"exit code 0 of an unbounded job: {why}")
 
 
-def _told_failure(e: ExitEvidence) -> ExitVerdict | None:
+def _reported_failure(e: ExitEvidence) -> ExitVerdict | None:
     """Judges by the error that was reported. A query's error is not what a signal has ended."""
-    if not e.told or e.status == 0 or (e.signal is not None and not e.raised):
+    if not e.reported or e.status == 0 or (e.signal is not None and not e.raised):
         return None
     return _failure(e)
 
@@ -351,10 +351,10 @@ RULES: Final = (
     Rule(Source.SUPERVISOR, _finished),
     Rule(Source.KERNEL, _counted),
     Rule(Source.DRIVER, _unsupported_session),
-    Rule(Source.DRIVER, _told_conflict),
+    Rule(Source.DRIVER, _reported_conflict),
     Rule(Source.DRIVER, _impossible_memory),
-    Rule(Source.DRIVER, _told_out_of_memory),
-    Rule(Source.DRIVER, _told_failure),
+    Rule(Source.DRIVER, _reported_out_of_memory),
+    Rule(Source.DRIVER, _reported_failure),
     Rule(Source.STATUS, _status_of_memory),
     Rule(Source.STATUS, _killed),
     Rule(Source.STATUS, _not_executable),

@@ -43,8 +43,8 @@ def source(
 
 def verdict(reports: ReportSocket, status: int, output: str) -> ExitVerdict:
     """As the shim classifies what it was told."""
-    told = [parse(json.dumps(each).encode()) for each in reports.taken]
-    last = next(each for each in reversed(told) if each is not None and each.event in ("error", "ended"))
+    reported = [parse(json.dumps(each).encode()) for each in reports.taken]
+    last = next(each for each in reversed(reported) if each is not None and each.event in ("error", "ended"))
     return classify(
         ExitEvidence(
             status,
@@ -53,7 +53,7 @@ def verdict(reports: ReportSocket, status: int, output: str) -> ExitVerdict:
             tail=output[-16384:],
             raised=last.event == "error",
             returned=last.event == "ended",
-            drained=any(each is not None and each.trigger == "available_now" for each in told),
+            drained=any(each is not None and each.trigger == "available_now" for each in reported),
             session=True,
         )
     )

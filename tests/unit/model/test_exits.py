@@ -541,10 +541,10 @@ def test_what_the_driver_reported_beats_what_stands_in_its_output(
     line: str, prefix: str, status: int
 ) -> None:
     """A line of another system in the output must not raise the memory of a job that fails of a KeyError."""
-    told = ExitEvidence(status, unbounded=True, begun=True, error=KEY_ERROR, raised=True)
-    with_lines = replace(told, tail=f"{prefix}{line}\n{TRACEBACK}")
-    assert classify(with_lines) == classify(told)
-    assert KEY_ERROR in classify(told).reason
+    reported = ExitEvidence(status, unbounded=True, begun=True, error=KEY_ERROR, raised=True)
+    with_lines = replace(reported, tail=f"{prefix}{line}\n{TRACEBACK}")
+    assert classify(with_lines) == classify(reported)
+    assert KEY_ERROR in classify(reported).reason
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -84,7 +84,7 @@ def restoring(
     blobs.put_spec = lambda *_: BlobRef(key="k", sha256="0" * 64, bytes=1)  # type: ignore[attr-defined]
     places: list[str] = []
 
-    def look(_zoo: Any, _layout: Any, _job: Any, place: str) -> UpdateRestored:
+    def read_claims(_zoo: Any, _layout: Any, _job: Any, place: str) -> UpdateRestored:
         copier.done.append("looked")
         places.append(place)
         error = looks.pop(0)
@@ -92,7 +92,7 @@ def restoring(
             raise error
         return UpdateRestored()
 
-    monkeypatch.setattr(update_savepoint_task, "read_for_move", look)
+    monkeypatch.setattr(update_savepoint_task, "read_for_move", read_claims)
     any_blobs: Any = blobs
     of_update = UpdateSavepointTasks(tasks, any_blobs, nothing, Layout("/c"), site or SitePolicy(), 1)
     try:
