@@ -36,6 +36,7 @@ from supervisor.model.records import (
     Preparation,
     PrepareLevel,
     Result,
+    clip,
     version_of,
     with_entry,
 )
