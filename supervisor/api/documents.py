@@ -219,6 +219,16 @@ class QueryUseDocument(TypedDict):
     arithmetic: list[str]
 
 
+class DirectoryUseDocument(TypedDict):
+    """What a job has written to its working directory, ``path`` on the host of the attempt: no other host has it."""
+
+    path: str
+    bytes: int
+    files: int
+    names: list[str]
+    says: str
+
+
 class UsageDocument(TypedDict):
     """What the driver of an attempt takes, or if it is not ``alive``, took. ``cores`` are processors that it keeps busy."""
 
@@ -227,6 +237,7 @@ class UsageDocument(TypedDict):
     cpu_s: float | None
     samples: int | None
     state_bytes: float | None
+    directory: DirectoryUseDocument | None
     memory: MemoryUseDocument | None
     cores: float | None
     cores_p95: float | None

@@ -34,6 +34,12 @@ def usage_line(usage: dict[str, Any] | None) -> str | None:
     return ", ".join(parts) or None
 
 
+def directory_line(usage: dict[str, Any] | None) -> str | None:
+    """Returns in one line what the job has in its working directory, where that is on its host alone."""
+    use = None if usage is None else usage.get("directory")  # a server of the version before has none
+    return None if use is None else f"{use['says']}; in {use['path']}, on its host alone"
+
+
 def capacity_lines(usage: dict[str, Any] | None) -> Iterator[tuple[str, str]]:
     """Yields (label, text) of the judgement, with its arithmetic."""
     if usage is None:

@@ -22,6 +22,8 @@ from supervisor.operations.hosts import (
     first_progress,
     wait_drained,
 )
+from supervisor.operations.jobs import Done
+from supervisor.operations.staying_behind import warn_of_directory
 from supervisor.operations.waiting import wait_switched_over
 
 Host = Annotated[
@@ -130,9 +132,12 @@ def move(chosen: Chosen, name: Name, to: To, wait: RunWait = False, timeout: Tim
       spark-supervisor move clicks --to host-2 --wait
     """
     timeout_s = seconds("--timeout", timeout)
-    return change_job(
-        chosen, name, lambda context: context.commands.move(name, to), until_running(wait, timeout_s)
-    )
+
+    def moved(context: CommandContext) -> Done:
+        warn_of_directory(context, name, to)
+        return context.commands.move(name, to)
+
+    return change_job(chosen, name, moved, until_running(wait, timeout_s))
 
 
 def _wait(context: CommandContext, done: HostDone, progress: DrainProgress | None, timeout_s: float) -> None:

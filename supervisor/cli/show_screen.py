@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from supervisor.cli.capacity_screen import usage_line
+from supervisor.cli.capacity_screen import directory_line, usage_line
 from supervisor.cli.columns import Columns
 from supervisor.cli.history import HEAD, brief, line_of
 from supervisor.cli.output import (
@@ -111,6 +111,7 @@ def _telling(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "fork", _fork(document["fork"])
     yield "promotion", _promotion(document["promotion"])
     yield "usage", usage_line(document.get("usage"))
+    yield "directory", directory_line(document.get("usage"))
     yield "driver memory", document["driver_memory"]
     yield "stop mode", document["stop_mode"]
     revision = document["revision"]
@@ -306,6 +307,7 @@ def _everything(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "limits", document["limits"]
     yield "savepoints", _savepoints(document["savepoints"])
     yield "usage", usage_line(document.get("usage"))
+    yield "directory", directory_line(document.get("usage"))
     yield "driver memory", document["driver_memory"]
     yield "stop mode", document["stop_mode"]
 

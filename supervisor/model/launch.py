@@ -125,6 +125,8 @@ class Launch:
     cluster_timeout_s: Seconds = field(default=0.0, metadata=OMITTED)
     log_uploads_kept: Count = field(default=0, metadata=OMITTED)
     log_upload_every_s: Seconds = field(default=0.0, metadata=OMITTED)
+    # names of the files of the spec in ``cwd``, which outlives attempts
+    files: tuple[str, ...] = field(default=(), metadata=OMITTED)
     # Spark properties that name the attempt, such as the tags of its application; set at the opening
     spark_conf: dict[str, str] = field(default_factory=dict, metadata=OMITTED)
     master: str = field(default="", metadata=OMITTED)

@@ -15,6 +15,7 @@ from supervisor.model.driver_memory import next_memory
 from supervisor.model.headline import headline
 from supervisor.model.history import Series, opened
 from supervisor.model.lag_window import behind_sentence, query_behind
+from supervisor.model.location import is_inside
 from supervisor.model.query_name import query_name
 from supervisor.model.records import (
     DEAD,
@@ -50,6 +51,7 @@ from supervisor.model.restart import Account, account, spent
 from supervisor.model.root_cause import cause_text
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.view import Row
+from supervisor.model.working_directory import only_here
 
 UPDATE_FAILED: Final = "update failed"
 """The event of an update that the leader gives up before anything of it has begun."""
@@ -323,6 +325,7 @@ def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
             _own_master(lease.record),
             _unnamed(lease.record),
             _strays(lease.record),
+            only_here(lease.record.usage, own.host),
             _behind(lease.record),
             _unused(job, lease.record),
             _of_update(job, own),
@@ -450,8 +453,11 @@ def _strays(lease: Lease) -> str:
     name = query_name(strays[0].query, strays[0].id)
     which = f"query {name} keeps its checkpoint elsewhere, in {strays[0].elsewhere}"
     more = f" ({len(strays) - 1} more do)" if len(strays) > 1 else ""
+    directory = None if lease.usage is None else lease.usage.directory
+    is_here = directory is not None and is_inside(str(strays[0].elsewhere), f"file://{directory.path}")
     unused = "; no query uses the job's own" if len(strays) == len(lease.queries) + lease.more_queries else ""
-    return f"{which}{more}: it can't be recovered from there{unused}"
+    where = "on this host alone" if is_here else "it can't be recovered from there"
+    return f"{which}{more}: {where}{unused}"
 
 
 def _unused(job: JobRef, lease: Lease) -> str:

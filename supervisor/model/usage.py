@@ -63,10 +63,25 @@ class QueryUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryUse:
+    """Describes what the job has written to its working directory on the host of the attempt, which is ``path``: no other
+    host has it. ``files`` of the spec and what Spark writes there by itself do not count. ``bytes`` is the sum of the sizes
+    of ``files`` files; ``names`` are the largest entries of the directory, such as ``out`` and ``spark-warehouse``.
+    """
+
+    path: str
+    bytes: Bytes
+    files: Count
+    names: tuple[str, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptUsage:
     """Holds what is known of the usage of one attempt. ``resources`` is None where nothing could be sampled; ``queries``
-    are those with the longest batches beside their trigger."""
+    are those with the longest batches beside their trigger; ``directory`` is None if the job has written nothing there."""
 
     resources: ResourceUse | None = None
     queries: tuple[QueryUse, ...] = field(default=(), metadata=_OMITTED)
+    directory: DirectoryUse | None = field(default=None, metadata=_OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)

@@ -16,6 +16,7 @@ from supervisor.model.seen import Found
 from supervisor.model.state import shown_state
 from supervisor.model.usage import AttemptUsage, QueryUse, ResourceUse
 from supervisor.model.view import Row, View
+from supervisor.model.working_directory import directory_of, said
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,24 @@ def usage_document(seen: SeenUsage | None, heap: int | None = None) -> dict[str,
         "cpu_s": None if used is None else used.cpu_s,
         "samples": None if used is None else used.samples,
         "state_bytes": _total(query.state_bytes for query in seen.usage.queries),
+        "directory": _directory(seen.usage),
         **asdict(judge_capacity(seen.usage, seen.reserved, heap)),
     }
+
+
+def _directory(usage: AttemptUsage) -> dict[str, Any] | None:
+    use = directory_of(usage)
+    return (
+        None
+        if use is None
+        else {
+            "path": use.path,
+            "bytes": use.bytes,
+            "files": use.files,
+            "names": list(use.names),
+            "says": said(use),
+        }
+    )
 
 
 # -- top ----------------------------------------------------------------------------------------------------------

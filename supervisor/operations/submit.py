@@ -41,6 +41,7 @@ from supervisor.spec.files import local_files, read_spec_file, stored_spec
 from supervisor.spec.job import JobSpec, canonical_json, memory_warnings, secret_warnings, spec_sha256
 from supervisor.spec.on_cluster import master_of, why_not_here
 from supervisor.spec.policy_judge import complaints
+from supervisor.spec.relative_places import relative_places
 from supervisor.spec.site_policy import site_policy
 
 SpecReader: TypeAlias = Callable[[Path, Defaults], JobSpec]
@@ -209,6 +210,11 @@ def require_allowed(prepared: Prepared, settings: Settings) -> None:
         raise InvalidInput(f"{source}: {found[0].what}", found[0].remedy, others=others)
 
 
+def _of_spec(spec: JobSpec) -> tuple[str, ...]:
+    """Returns the warnings that depend on the spec alone."""
+    return (*secret_warnings(spec), *map(str, (*memory_warnings(spec), *relative_places(spec))))
+
+
 def _warnings(spec: JobSpec, settings: Settings) -> Iterator[str]:
     """Yields what depends on the configuration of this host; for ``checkpoint_on_cancel`` the leader's decides."""
     yield from map(str, lease_warnings(spec.lease_s, settings.zookeeper.session_timeout_s))
@@ -273,9 +279,7 @@ def prepare_spec(spec: JobSpec, path: Path, root: Path | None = None) -> Prepare
     if spec.python.archive is not None and is_local_path(spec.python.archive):
         require_environment(base / spec.python.archive)
     stored = stored_spec(spec, base, {file.path: file.reference for file in files})
-    return Prepared(
-        path, stored, spec_sha256(stored), files, (*secret_warnings(spec), *map(str, memory_warnings(spec)))
-    )
+    return Prepared(path, stored, spec_sha256(stored), files, _of_spec(spec))
 
 
 def store_prepared(

@@ -96,7 +96,7 @@ def reported(turn: Turn, event: Reported) -> None:
 
 def sampled(turn: Turn, event: Sampled) -> None:
     """Keeps what the tree takes for the next renewal, and for the tombstone."""
-    turn.set(use=event.use)
+    turn.set(use=event.use, directory=event.directory)
 
 
 def stop_heard(turn: Turn, event: Reported) -> None:

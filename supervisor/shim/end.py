@@ -149,9 +149,15 @@ def describe(state: ShimState) -> Exit:
         permanent,
         stop_mode=stopping.mode(state.ladder, killed=state.cause is not None),
         committed=remembered.queries if remembered is not None else (),
-        usage=None
-        if state.use is None
-        else AttemptUsage(resources=state.use, queries=queries.used(state.life, 1)),
+        usage=usage_at_end(state),
         diagnostics=state.diagnostics,
         memory=state.memory if verdict.cause is Cause.OUT_OF_MEMORY else "",
     )
+
+
+def usage_at_end(state: ShimState) -> AttemptUsage | None:
+    """Returns what the attempt took, for the tombstone; None if nothing was measured of it."""
+    if state.use is None and state.directory is None:
+        return None
+    used = queries.used(state.life, 1) if state.use is not None else ()
+    return AttemptUsage(resources=state.use, queries=used, directory=state.directory)

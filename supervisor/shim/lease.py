@@ -228,8 +228,10 @@ def own_master(state: ShimState) -> str:
 
 def usage_of(state: ShimState, most_queries: int) -> AttemptUsage | None:
     """Returns what the attempt takes, with at most so many queries; None if nothing is known of it."""
-    used = queries.used(state.life, most_queries)
-    return None if state.use is None and not used else AttemptUsage(resources=state.use, queries=used)
+    found = AttemptUsage(
+        resources=state.use, queries=queries.used(state.life, most_queries), directory=state.directory
+    )
+    return None if found == AttemptUsage() else found
 
 
 def start_times(turn: Turn) -> StartTimes | None:

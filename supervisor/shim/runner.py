@@ -26,6 +26,7 @@ from supervisor.records.layout import Layout
 from supervisor.shim import state as shim
 from supervisor.shim.children import Children
 from supervisor.shim.diagnosis import Diagnosis, task_for
+from supervisor.shim.directory_sampler import DirectorySampler
 from supervisor.shim.link import RegistryLink, Request
 from supervisor.shim.log import ShimLog
 from supervisor.shim.machine import next_wake_at_s, step
@@ -92,6 +93,7 @@ class Runner:
         meter = TreeMeter(launch.cgroup, self._pids, children=parts.children)
         self._memory = MemoryWitness(meter.read, self._pids, launch.cgroup)
         self._sampler = UsageSampler(self._memory.read)
+        self._directory = DirectorySampler(launch.cwd, launch.files)
         self._exit_reported = False
         self._finished = False
 
@@ -195,9 +197,10 @@ class Runner:
         return [*reports] if self._preparation is None else self._preparation.understood(reports)
 
     def _sampled(self) -> list[Event]:
-        """Returns the usage of the tree, if it was sampled since it was fed last."""
-        use = self._sampler.newest
-        return [] if use is None or use is self._state.use else [shim.Sampled(use)]
+        """Returns the usage of the tree and of the directory, if one was measured since it was fed last."""
+        use, directory = self._sampler.newest, self._directory.newest
+        is_known = use is self._state.use and directory is self._state.directory
+        return [] if is_known else [shim.Sampled(use, directory)]
 
     def _exit(self) -> list[Event]:
         children, pid = self._parts.children, self._parts.starter.pid
@@ -206,6 +209,7 @@ class Runner:
             return []
         self._exit_reported = True
         self._sampler.stop()
+        self._directory.stop()
         self._poll.unregister(self._parts.starter.pidfd)
         events: list[Event] = []
         while not self._heard:  # nobody has the other end any more: this ends
@@ -346,6 +350,7 @@ class Runner:
         """Begins to sample the tree. A host that has no thread left costs the samples, and not the driver."""
         try:
             self._sampler.start()
+            self._directory.start()
         except RuntimeError as error:
             self._log.log_event("shim_not_sampled", "warning", why=str(error))
 

@@ -18,7 +18,7 @@ from supervisor.model.out_of_memory import Oom
 from supervisor.model.records import Cause, ClusterWait, Ownership, Phase, Progress
 from supervisor.model.seen import Seen
 from supervisor.model.transaction import Transaction
-from supervisor.model.usage import ResourceUse
+from supervisor.model.usage import DirectoryUse, ResourceUse
 from supervisor.records.layout import Layout
 from supervisor.shim.stopping import Ladder
 
@@ -246,9 +246,11 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """The usage of the driver's tree was sampled. It is published with the next renewal, and asks for none."""
+    """The usage of the driver's tree was sampled, or its working directory was measured. It is published with the next
+    renewal, and asks for none."""
 
-    use: ResourceUse
+    use: ResourceUse | None
+    directory: DirectoryUse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -550,6 +552,7 @@ class ShimState:
     phase: Phase = Phase.CLAIMED
     life: Life = Life()
     use: ResourceUse | None = None  # as it was sampled last
+    directory: DirectoryUse | None = None  # as it was measured last
     exec_at_s: float | None = None  # when it was let go
     executed: bool = False
     started_at: str = ""

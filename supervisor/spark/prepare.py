@@ -131,7 +131,7 @@ def prepare(
     properties = with_directories(properties, env, attempt_place.scratch, cwd)
     _write_private(properties_file, render_properties(properties))
     _let_user_read(attempt_place, (fence.jar, gate.jar), archive.file)
-    driver = _DriverParts(argv, env, str(cwd), fence, archive.said, prepared)
+    driver = _DriverParts(argv, env, str(cwd), fence, archive.said, prepared, tuple(files.by_name()))
     return _launch_of(spec, assignment, settings, attempt_place, root or settings.zookeeper.root, driver)
 
 
@@ -183,6 +183,7 @@ class _DriverParts(NamedTuple):
     fence: Fence
     archive: str
     prepared: str
+    files: tuple[str, ...]
 
 
 def _launch_of(
@@ -210,6 +211,7 @@ def _launch_of(
         argv=driver.argv,
         env=driver.env,
         cwd=driver.cwd,
+        files=driver.files,
         log_path=str(attempt_place.log_path),
         cgroup=attempt_place.cgroup,
         not_fenced=clip(driver.fence.why, NOT_FENCED_MAX_BYTES),

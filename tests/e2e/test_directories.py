@@ -99,6 +99,9 @@ def test_relative_output_outlives_drivers_and_temporary_files_do_not(fleet: Spar
     assert first["found"] == dict.fromkeys(first["found"]) and first["files"] == [{"rows": 10}] * 3
     fleet.wait_batches(BATCHES)
     before = dict.fromkeys(first["found"], 0)
+    wait_until(lambda: "only" in fleet.show(JOB)["reason"], START_S, "the warning that only this host has it")
+    there = fleet.show(JOB)["usage"]["directory"]
+    assert there["path"] == first["cwd"] and {"checkpoint", "out"} & set(there["names"])
     for attempt in (2, 3):
         tmp = Path(fleet.report(attempt - 1)["tmp"])
         assert any(tmp.iterdir()), "Spark has its block manager there"

@@ -68,7 +68,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.savepoint_policy import SavepointPolicy
-from supervisor.model.usage import AttemptUsage, QueryUse, ResourceUse
+from supervisor.model.usage import AttemptUsage, DirectoryUse, QueryUse, ResourceUse
 
 UID = "01j9z3k7m2qx-5f4dcc3b"
 AT = "2026-11-21T00:46:50.123Z"
@@ -123,6 +123,12 @@ EARLIER = (
 """A submit, and a failure with exit code 7, as ``model.history`` packed them once."""
 
 USAGE = AttemptUsage(
+    directory=DirectoryUse(
+        path="/var/lib/spark-supervisor/jobs/0123/cwd",
+        bytes=57_000,
+        files=57,
+        names=("out", "spark-warehouse"),
+    ),
     resources=ResourceUse(
         source="cgroup",
         samples=31,

@@ -39,6 +39,7 @@ from supervisor.spec.job import JobSpec, memory_warnings, named_files
 from supervisor.spec.on_cluster import master_of, why_not_here
 from supervisor.spec.policy_judge import complaints
 from supervisor.spec.python import PythonSettings
+from supervisor.spec.relative_places import relative_places
 from supervisor.spec.s3a import asked, bucket_of, for_store
 from supervisor.spec.site_policy import site_policy
 
@@ -60,7 +61,8 @@ class JobFacts:
     standalone master. If ``deletes`` is True, the job asks for ``checkpoint_on_cancel: delete``; ``kept`` is
     why this host would not do it as leader. ``refused`` is what the policy of this configuration has against the job.
     ``no_cluster`` is why it can't be on the cluster that it names; ``outlived`` is what its own times cost after the
-    loss of a host. ``unsupported`` is why the session that it asks for is none that a job can have.
+    loss of a host. ``unsupported`` is why the session that it asks for is none that a job can have. ``relative`` is
+    what it names that is in the working directory.
     """
 
     given: bool = False
@@ -78,6 +80,7 @@ class JobFacts:
     no_cluster: Complaint = Complaint()
     outlived: str = ""
     unsupported: str = ""
+    relative: tuple[Complaint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,7 @@ def collect(subject: Subject) -> JobFacts:
         why_not_here(spec, clusters) or Complaint(),
         (executors.why_long(spec.conf) or "") if spec.holds_executors else "",
         why_unsupported(spec.env, spec.conf),
+        relative_places(spec),
     )
 
 
@@ -325,6 +329,15 @@ def judge_session(facts: JobFacts) -> DoctorFinding:
     return ok("env and conf ask for no session but one in the driver")
 
 
+def judge_places(facts: JobFacts) -> DoctorFinding:
+    if not facts.given:
+        return skipped(NO_SPEC)
+    if facts.relative:
+        first, more = facts.relative[0], len(facts.relative) - 1
+        return warning(first.what + (f" (and {more} more)" if more else ""), first.remedy)
+    return ok("no place that the spec names is relative")
+
+
 def judge_packages(facts: PackageFacts) -> DoctorFinding:
     if facts.why:
         return skipped(facts.why)
@@ -351,6 +364,9 @@ JOB = CheckGroup(
         DoctorCheck("job-policy", "policy of this host allows the job", judge_policy_of_job),
         DoctorCheck(
             "job-session", "the session that env and conf ask for is one in the driver", judge_session
+        ),
+        DoctorCheck(
+            "job-directory", "no place that the spec names is in the working directory", judge_places
         ),
         DoctorCheck("job-memory", "the heap of the driver against resources.memory", judge_memory),
         DoctorCheck(

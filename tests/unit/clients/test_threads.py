@@ -91,6 +91,7 @@ LEFT = {
     ),
     "shim/link.py": ({"Thread"}, "a shim loads nothing that it can do without"),
     "shim/diagnosis.py": ({"Thread"}, "a shim loads nothing that it can do without"),
+    "shim/directory_sampler.py": ({"Thread"}, "a shim loads nothing that it can do without"),
     "shim/usage_sampler.py": ({"Thread"}, "a shim loads nothing that it can do without"),
     "shim/output.py": ({"Thread"}, "a shim loads nothing that it can do without"),
     "spark/object_server.py": (
