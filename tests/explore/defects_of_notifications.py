@@ -149,8 +149,8 @@ DEFECTS = (
         ONCE,
         (
             user_writes.cancel,
-            "quarantined=with_quarantined(job, old) if job else ()",
-            "quarantined=job.quarantined if job else ()",
+            "result_of(job, **of_the_end, quarantined=with_quarantined(job, old))",
+            "result_of(job, **of_the_end)",
         ),
     ),
     text(
@@ -175,12 +175,12 @@ DEFECTS = (
     text(
         "a-job-that-fails-forgets-its-quarantines",
         ONCE,
-        (leader_writes.conclude, "quarantined=job.quarantined,", ""),
+        (leader_writes.conclude, "earlier=old.earlier,", "earlier=old.earlier, quarantined=(),"),
     ),
     text(
         "a-job-that-comes-back-forgets-its-quarantines",
         ONCE,
-        (jobs._again, "quarantined=record.quarantined,", ""),
+        (jobs._again, "op=context.op_id,", "op=context.op_id, quarantined=(),"),
     ),
     text(
         "a-quarantine-is-told-again-when-it-is-over",
