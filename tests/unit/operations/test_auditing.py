@@ -9,8 +9,11 @@ import pytest
 
 from supervisor.errors import OutcomeUnknown, Unreachable
 from supervisor.model.records import AuditLine
+from supervisor.operations import auditing
 from supervisor.operations.auditing import STOPS, AskedWrite, Auditor
 
+NAMED = ("cancel", "cancel_failed", "cordon", "pause", "suspend")
+"""What stops something, by name: one that is left out would wait for its line."""
 KINDS = (*sorted(STOPS), "submit", "resume", "update", "restart")
 
 
@@ -37,6 +40,27 @@ def commit_of(happened: list[str], outcome: bool | type[Exception]) -> Callable[
         return outcome
 
     return commit
+
+
+def test_what_stops_something_is_known_by_name() -> None:
+    assert tuple(sorted(STOPS)) == NAMED
+
+
+def test_a_line_says_what_it_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines of stops that belong together have the time of the stop, and not that of their writing."""
+    lines: list[AuditLine] = []
+    times = iter(["t1", "t2", "t3"])
+    monkeypatch.setattr(auditing, "wall_iso", lambda: next(times))
+    log: Any = Log([])
+    log.append = lambda line: (lines.append(line), (line, "sha"))[1]
+    audit = auditor(log)
+    with audit.together():
+        audit.after(AskedWrite("cancel", op="o", name="job", uid="u", revision=3, detail="why"))
+        next(times)
+    (line,) = lines
+    assert (line.at, line.by, line.op, line.name, line.uid, line.revision, line.detail, line.late) == (
+        ("t1", "ada", "o", "job", "u", 3, "why", True)
+    )
 
 
 def auditor(log: Any, **more: Any) -> Auditor:

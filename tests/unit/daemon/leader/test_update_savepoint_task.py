@@ -121,3 +121,34 @@ def test_a_place_is_looked_at_before_the_copy_and_after_it(monkeypatch: pytest.M
 def test_nothing_is_copied_to_where_this_host_may_have_no_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere = SitePolicy(checkpoints=("s3://bucket/",))
     assert restoring(monkeypatch, [None, None], elsewhere).done == ["refused"]
+
+
+def test_a_copy_is_the_revision_of_before_at_a_place_of_this_term(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its terms are those of before, its number the next one: of two leaders each copies to a place of its own."""
+    job = wanted(checkpoint="file:///ck").record
+    tasks: Any = Copier()
+    nothing: Any = None
+    stored: list[tuple[str, str, int]] = []
+    blobs: Any = Blobs(SPEC)
+
+    def put_spec(name: str, uid: str, revision: int, _data: bytes) -> BlobRef:
+        stored.append((name, uid, revision))
+        return BlobRef(key="copy", sha256="0" * 64, bytes=1)
+
+    blobs.put_spec = put_spec
+    monkeypatch.setattr(update_savepoint_task, "read_for_move", lambda *_: UpdateRestored())
+    made = [
+        UpdateSavepointTasks(tasks, blobs, nothing, Layout("/c"), SitePolicy(), epoch).restore(
+            job, lambda: True
+        )
+        for epoch in (1, 2)
+    ]
+    assert job.update is not None
+    assert stored == [(job.name, job.uid, job.next_revision)] * 2
+    places = set()
+    for each in made:
+        assert each.revision is not None and each.revision.revision == job.next_revision
+        place = each.revision.terms.checkpoint or ""
+        assert each.revision.terms == replace(job.update.before.terms, checkpoint=place)
+        places.add(place)
+    assert len(places) == 2 and "file:///ck" not in places
