@@ -40,15 +40,15 @@ class Leftovers:
     def put_aside_of_users(self, directory: Path) -> bool:
         """Puts the directory aside if a driver of another user could write to it; returns whether it did. Raises
         OSError."""
-        try:
-            uid = user_of(str(directory))
-        except ValueError:
-            uid = None
-        return uid is not None and self.put_aside(directory)
+        return _has_other_user(directory) and self.put_aside(directory)
 
     def put_aside(self, directory: Path) -> bool:
-        """Puts the directory aside. Raises OSError."""
-        let_pass(str(self._directory))
+        """Puts the directory aside. Other users pass to what they have left, and only where there are such. Raises
+        OSError."""
+        if _has_other_user(directory):
+            let_pass(str(self._directory))
+        else:
+            self._directory.mkdir(mode=0o700, exist_ok=True)
         directory.rename(self._directory / f"{directory.name}.{secrets.token_hex(4)}")
         return True
 
@@ -90,6 +90,14 @@ class Leftovers:
         except OSError:
             return False
         return remove(str(directory), limit_s)
+
+
+def _has_other_user(directory: Path) -> bool:
+    """Says whether a driver of another user could write there; nobody knows of a mark that can't be read. Raises OSError."""
+    try:
+        return user_of(str(directory)) is not None
+    except ValueError:
+        return False
 
 
 def _has_something(directory: Path) -> bool:
