@@ -170,7 +170,9 @@ class BoundedWrites:
             try:
                 self._pool.submit(self._carry_out, once, write, work)
             except RuntimeError:
-                write.result.cancel()  # it may be queued all the same
+                # it may be queued all the same, and another thread may have begun with it
+                if not write.result.cancel():
+                    return write
                 self._forget(once, write)
                 raise NotBegun(
                     "nothing was done: no thread can be started", "try again in a moment"

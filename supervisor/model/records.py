@@ -304,6 +304,12 @@ DISTRUST_MAX_BYTES = 600
 """``distrust`` in the records of a leader and of a host is cut to this length."""
 
 
+GIVEN_UP_MAX_BYTES = 200
+"""Why an update was given up or rolled back is cut to this length."""
+
+SUSPENDED_WHY_MAX_BYTES = 120
+"""Why a job was suspended is cut to this length in its reference."""
+
 ROLLED_BACK_KEPT = 4
 """So many revisions that were rolled back are named in a reference, the newest ones."""
 
@@ -452,6 +458,8 @@ class Update:
     ``savepoint`` is the id of the savepoint that the leader has made before the hand-over (``update.rollback: savepoint``).
     ``moved_sha256`` is set if the job was rolled back to it: the first ``MOVED_DIGITS`` of the sha256 that the spec of the
     target would have with the checkpoint at which the job is since, so that the spec that has failed is known there, too.
+
+    ``untried`` says that no attempt of ``before`` was ever claimed: the leader does not go back to it by itself.
     """
 
     target: Count
@@ -466,6 +474,7 @@ class Update:
     rolled_back: str = field(default="", metadata=OMITTED)
     savepoint: str = field(default="", metadata=OMITTED)
     moved_sha256: str = field(default="", metadata=OMITTED)
+    untried: bool = field(default=False, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -579,8 +588,9 @@ class JudgedUpdate:
 
     ``failures`` are those of attempts before this one that count against the update. ``driver_memory`` (bytes) and
     ``raised`` are those of the last attempt of the revision before, as in ``Ownership``. ``queries`` are the pairs of
-    ``CheckpointExpectation`` that were known when the first attempt of the target was assigned. ``left`` is why a
-    target that has failed was not rolled back, for people: what it has left in the checkpoint.
+    ``CheckpointExpectation`` that were known when the revision ``before`` had run last: what is beyond was left by this
+    target, or by one of the updates that it has replaced. With ``before`` 0 that is not known. ``left`` is why a target
+    that has failed was not rolled back, for people: what it has left in the checkpoint.
     """
 
     target: Count
@@ -589,6 +599,7 @@ class JudgedUpdate:
     raised: Count = field(default=0, metadata=OMITTED)
     queries: tuple[str, ...] = field(default=(), metadata=OMITTED)
     left: str = field(default="", metadata=OMITTED)
+    before: Count = field(default=0, metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 

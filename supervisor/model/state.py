@@ -595,6 +595,15 @@ def judged_update(job: JobRef, own: Ownership) -> JudgedUpdate | None:
     return judged if judged.target == update.target else None
 
 
+def queries_before(job: JobRef, own: Ownership) -> tuple[str, ...] | None:
+    """Returns what was known of the checkpoint when the revision before the update of ``job`` had run last, as pairs of
+    ``CheckpointExpectation``; None if that is not known."""
+    update, judged = job.update, judged_update(job, own)
+    if update is None or judged is None or judged.before != update.before.revision:
+        return None
+    return judged.queries
+
+
 def failures_of_update(job: JobRef, own: Ownership) -> int:
     """Returns how many failures of attempts of the target count against the update of ``job``, with the exit in ``own``.
 

@@ -13,13 +13,14 @@ _ID: Final = re.compile(r"update-(\d+)-[0-9a-f]{8}")
 RESTORE_MIN_S: Final = 900.0
 
 
-def savepoint_id(uid: str, target: int, own_version: int) -> str:
+def savepoint_id(uid: str, target: int, own_version: int, job_version: int, epoch: int = 0) -> str:
     """Returns the id of the savepoint for the update of ``uid`` to the revision ``target``, such as ``update-7-0a1b2c3d``.
 
     ``own_version`` is that of /own while the revision before is claimed. It never recurs, so a savepoint with this id holds
-    nothing that another attempt has committed, and any leader that finds the same attempt goes on with the same one.
+    nothing that another attempt has committed. ``job_version`` is that of the reference, which changes whenever a savepoint
+    is kept or dropped, and ``epoch`` that of the leader: so none is found again that was made for a hand-over of long ago.
     """
-    tag = hashlib.sha256(f"{uid} {own_version}".encode()).hexdigest()[:8]
+    tag = hashlib.sha256(f"{uid} {own_version} {job_version} {epoch}".encode()).hexdigest()[:8]
     return f"{PREFIX}{target}-{tag}"
 
 

@@ -62,8 +62,8 @@ class UpdateSaved:
     """Says what came of the savepoint that an update waits for (``update.rollback: savepoint``).
 
     ``savepoint`` is its id once it is complete, else empty. ``nothing`` says that no batch was found in the checkpoint.
-    ``why`` is what the last try has failed of; with ``for_good`` no other one would help. ``since_at_s`` is since when this
-    leader wants it.
+    ``why`` is what the last try has failed of; with ``for_good`` no other one would help. ``since_at_s`` is from when its
+    time counts: while it waits for its turn beside those of other jobs, that is now.
     """
 
     since_at_s: float
@@ -97,7 +97,9 @@ class Row:
     """Holds all that is known of one name. ``own_seen_at_s`` is when the present state of /own/<name> was
     first seen. ``left_behind`` is what a look at the checkpoint found that the target of an update has left there: empty if
     it is nothing, None if nobody has looked. ``saved`` and ``restored`` are what has come so far of the savepoint of an
-    update, and of its copy; None if nobody has begun with it.
+    update, and of its copy; None if there is nothing yet. ``examined_since_s`` and ``restoring_since_s`` are from
+    when the time of that look and that copy counts: now, while they wait for their turn beside those of other jobs; None
+    where nobody knows, as in a command.
     """
 
     name: str
@@ -110,6 +112,8 @@ class Row:
     left_behind: str | None = None
     saved: UpdateSaved | None = None
     restored: UpdateRestored | None = None
+    examined_since_s: float | None = None
+    restoring_since_s: float | None = None
 
     @property
     def is_torn(self) -> bool:

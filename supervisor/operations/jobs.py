@@ -72,7 +72,7 @@ from supervisor.operations.updating import (
     rolled_back,
 )
 from supervisor.plan.placement import why_unfit
-from supervisor.records.codec import MAX_RECORD_BYTES, decode
+from supervisor.records.codec import decode
 from supervisor.records.ids import new_op_id, new_uid
 from supervisor.records.layout import Layout
 from supervisor.records.ports import ReplaceableSession, ZkSession
@@ -86,15 +86,13 @@ from supervisor.registry.checkpoint_claims import (
     previous_users,
 )
 from supervisor.registry.fixed_znodes import ANY_AGE, fixed_paths, judge_fixed_znodes
+from supervisor.registry.promotion_writes import was_suspended
 from supervisor.registry.resolve_outcome import commit_resolved
-from supervisor.registry.revisions import NO_RECORD, SeenRevisions, known, read_revisions
+from supervisor.registry.revisions import NO_RECORD, known, read_revisions
 from supervisor.registry.user_writes import AskedRevision, Move, UserWriteContext
 
 EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 JOBS_MAX = 10_000
-RECORD_RESERVE_BYTES = 850
-"""So much of a reference is left free by an update: for the reason why it is given up or rolled back (657 bytes at most,
-where each of its characters is escaped), and for later commands, with what they keep of quarantines."""
 ENDED_BEFORE = "an earlier submission of it has ended; this is a new one"
 TRIES_MAX = 20
 
@@ -389,7 +387,9 @@ class JobOperations:
                 raise Conflict(
                     f"{name} has begun with revision {job.revision} meanwhile: nothing was done", "try again"
                 )
-            tx = _updated(self._context(), ref, own, target.asked, read_revisions(zoo, self._layout, uid))
+            tx = user_writes.update(
+                self._context(), ref, own, target.asked, read_revisions(zoo, self._layout, uid)
+            )
             did = Did.ROLLED_BACK if target.asked.rolls_back else Did.UPDATED
             done = Done(name, uid, Did.UPDATE_WITHDRAWN if withdrawn else did)
             return JobWrite(tx, done, _changed_by(tx, ref))
@@ -426,7 +426,7 @@ class JobOperations:
             if not withdrawn:  # else it runs already
                 judge(before.spec)
             asked = AskedRevision(before, by, rolls_back=True)
-            tx = _updated(self._context(), ref, own, asked, read_revisions(zoo, self._layout, uid))
+            tx = user_writes.update(self._context(), ref, own, asked, read_revisions(zoo, self._layout, uid))
             done = Done(name, uid, Did.UPDATE_WITHDRAWN if withdrawn else Did.ROLLED_BACK)
             return JobWrite(tx, done, _changed_by(tx, ref))
 
@@ -490,7 +490,9 @@ class JobOperations:
         def attempt(zoo: ZkSession) -> Done | JobWrite:
             found = self._read(zoo, name, uid)
             ref = _live(found, name, uid)
-            if ref.record.desired is Desired.SUSPENDED:
+            job = ref.record
+            is_copied = job.fork is not None and job.fork.copying
+            if job.desired is Desired.SUSPENDED and not (is_copied and not was_suspended(job)):
                 return Done(name, uid, Did.ALREADY_SUSPENDED)
             tx = user_writes.suspend(
                 self._context(),
@@ -921,29 +923,6 @@ def _same_or_conflict(found: JobRecords, name: str, spec_sha256: str, signature:
     raise Conflict(
         f"{name} is registered with another spec: spark-supervisor apply changes the job to this one"
     )
-
-
-def _updated(
-    context: UserWriteContext,
-    ref: Found[JobRef],
-    own: Found[Ownership],
-    asked: AskedRevision,
-    revisions: SeenRevisions,
-) -> Transaction:
-    """Returns the multi of an update. Raises Conflict if its record would leave no room for what is written into it
-    later."""
-    name = ref.record.name
-    try:
-        tx = user_writes.update(context, ref, own, asked, revisions)
-        size = next(len(op.data) for op in tx.ops if isinstance(op, SetData))
-    except ValueError:
-        size = MAX_RECORD_BYTES
-    if size > MAX_RECORD_BYTES - RECORD_RESERVE_BYTES:
-        raise Conflict(
-            f"the record of {name} would have no room for the spec before the update: nothing was done",
-            f"shorten its checkpoint, its labels or the keys of its store, or cancel {name} and submit it",
-        )
-    return tx
 
 
 def _uid_to_cancel(found: JobRecords, name: str) -> str:

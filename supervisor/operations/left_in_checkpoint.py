@@ -15,7 +15,7 @@ from supervisor.errors import SupervisorError
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, SeenQuery, queries_of
 from supervisor.model.records import JobRef, Ownership
 from supervisor.model.seen import Found
-from supervisor.model.state import judged_update
+from supervisor.model.state import queries_before
 from supervisor.model.view import Row
 from supervisor.operations.context import CommandContext
 from supervisor.plan.decide import asks_what_was_left
@@ -35,9 +35,9 @@ def left_in_checkpoint(settings: Settings, blobs: Blobs, job: JobRef, known: Seq
 
 
 def known_before(job: JobRef, own: Ownership) -> tuple[SeenQuery, ...] | None:
-    """Returns the batches that were known when the first attempt of the target of an update began; None if nobody knows."""
-    judged = judged_update(job, own)
-    return None if judged is None else queries_of(CheckpointExpectation(place="", queries=judged.queries))
+    """Returns the batches that were known when the revision before the update had run last; None if nobody knows."""
+    queries = queries_before(job, own)
+    return None if queries is None else queries_of(CheckpointExpectation(place="", queries=queries))
 
 
 def with_what_was_left(context: CommandContext, row: Row) -> Row:

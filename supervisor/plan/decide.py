@@ -60,6 +60,7 @@ from supervisor.model.state import (
     is_pending,
     left_by_update,
     observed_update,
+    queries_before,
     why_update_failed,
 )
 from supervisor.model.view import Leftover, Row
@@ -521,23 +522,27 @@ def _after_failed_update(case: Case) -> tuple[Decision | None, str | None]:
     update = observed_update(job)
     if update is None or update.policy is None or not why_update_failed(job, own):
         return None, None
+    if update.untried:
+        return None, f"revision {update.before.revision} has never run"
     why = f"revision {update.target} failed: {own.reason or (own.cause.value if own.cause else 'it ended')}"
     undone = Decision(action=RollBack(case.name, why, case.ref, case.own))
     rule = update.policy.rollback
     if rule is RollbackRule.CONTINUE or (rule in IF_CLEAN and job.terms.checkpoint is None):
         return undone, None
-    looked_s = 0.0
+    since_at_s = case.row.own_seen_at_s
     if asks_what_was_left(case.row):
         if case.row.left_behind == "":
             return undone, None
-        left_s = case.row.own_seen_at_s + LEFT_BEHIND_MAX_S - case.now_s
+        looked_s = case.row.examined_since_s
+        since_at_s = (since_at_s if looked_s is None else looked_s) + LEFT_BEHIND_MAX_S
+        left_s = since_at_s - case.now_s
         if case.row.left_behind is None and left_s > 0:
             what = f"whether revision {update.target} has left anything in the checkpoint is being looked at"
-            why = f"{what}: if not, {update.before.revision} goes on"
-            return Decision(note=Note(case.name, why, left_s, examines=True)), None
-        looked_s = LEFT_BEHIND_MAX_S
+            waits = f"{what}: if not, {update.before.revision} goes on"
+            return Decision(note=Note(case.name, waits, left_s, examines=True)), None
     if rule is RollbackRule.SAVEPOINT and update.savepoint:
-        return _back_to_savepoint(case, update, why, case.row.own_seen_at_s + looked_s)
+        restoring_s = case.row.restoring_since_s
+        return _back_to_savepoint(case, update, why, since_at_s if restoring_s is None else restoring_s)
     if rule not in IF_CLEAN:
         return None, ""
     return None, case.row.left_behind or MAY_HAVE_LEFT
@@ -563,7 +568,9 @@ def asks_what_was_left(row: Row) -> bool:
     update = observed_update(job)
     if update is None or update.policy is None or update.policy.rollback not in IF_CLEAN:
         return False
-    if update.savepoint and not is_own_savepoint(update):
+    if update.untried:
+        return False
+    if update.savepoint and not is_own_savepoint(update) and queries_before(job, own) is None:
         return False  # an update before it may have left something, too
     wanted = job.desired is Desired.RUNNING and job.terms.checkpoint is not None
     return wanted and own.state is OwnState.EXITED and bool(why_update_failed(job, own))

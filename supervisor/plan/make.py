@@ -25,6 +25,7 @@ from supervisor.plan.place import not_judged, place, turn_of, with_in_flight
 from supervisor.plan.placement import Spread, why_unfit
 from supervisor.plan.prepare import Preparations, preparing
 from supervisor.plan.stops import Stops
+from supervisor.plan.update_savepoint import outdated
 from supervisor.spec.site_policy import SitePolicy
 
 
@@ -82,6 +83,7 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
     unplaced = [each for each in allowed if each.name in waiting]
     stops = Stops(prepared.start_places, loads, sorted(unplaced, key=turn_of))
     plan = stops.only_startable(view, plan)
+    plan = _without_outdated(view, plan, placing)
     plan = _with_moves(view, plan, prepared, stops.loads, placing)
     plan = plan if may_start(view) else hold_starts(view, plan, now_s)
     plan = plan if view.recorded else _unrecorded(plan)
@@ -90,6 +92,14 @@ def make_plan(view: View, policy: Policy, now_s: float, in_flight: tuple[Assign,
         if view.paused
         else plan
     )
+
+
+def _without_outdated(view: View, plan: Plan, placing: set[str]) -> Plan:
+    """Adds what drops the savepoints of updates whose hand-over waits."""
+    dropped = tuple(outdated(view, placing | {action.name for action in plan.actions}))
+    names = {action.name for action in dropped}
+    notes = tuple(note for note in plan.notes if note.name not in names)
+    return replace(plan, actions=(*plan.actions, *dropped), notes=notes) if dropped else plan
 
 
 def _with_moves(

@@ -7,13 +7,16 @@ passes (``daemon.leader.way_back``), where a note of the plan asks for it; what 
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from supervisor.model.actions import KeepSavepoint
 from supervisor.model.records import JobRef, Ownership, RollbackRule, Update
+from supervisor.model.seen import Found
 from supervisor.model.state import is_pending, observed_update
 from supervisor.model.update_savepoint import restore_max_s, target_of
-from supervisor.model.view import Row, UpdateRestored
+from supervisor.model.view import Row, UpdateRestored, View
 
 NOT_IN_TIME: Final = "it was not complete"
 
@@ -65,9 +68,9 @@ def before_hand_over(
         return SavepointStep(f"savepoint {saved.savepoint} was made", keep=saved.savepoint)
     if saved.nothing and not known:
         return None
-    left_s = saved.since_at_s + limit_s - now_s
     if saved.for_good:
         return SavepointStep(give_up=f"no savepoint can be made: {saved.why}")
+    left_s = saved.since_at_s + limit_s - now_s
     if left_s <= 0:
         return SavepointStep(
             give_up=f"no savepoint was made within {limit_s:g} s: {saved.why or NOT_IN_TIME}"
@@ -82,9 +85,29 @@ def is_own_savepoint(update: Update) -> bool:
     return target_of(update.savepoint) == update.target
 
 
+def outdated(view: View, names: Container[str]) -> Iterator[KeepSavepoint]:
+    """Yields the writes that drop savepoints which were made for a hand-over that does not come now. The present driver goes
+    on, for hours if need be, and commits what is not in them: another is made when the hand-over comes. The jobs in
+    ``names`` have another action."""
+    for name, row in view.rows.items():
+        if name in names or row.flaws or row.is_torn:
+            continue
+        if not isinstance(row.ref, Found) or not isinstance(row.own, Found):
+            continue
+        job, own = row.ref.record, row.own.record
+        update = observed_update(job)
+        if update is None or not is_pending(job, own):
+            continue
+        if update.savepoint or (row.saved is not None and row.saved.savepoint):
+            why = (
+                f"the hand-over to revision {update.target} waits: its savepoint is made anew when that comes"
+            )
+            yield KeepSavepoint(name, why, row.ref, row.own, "")
+
+
 def back_to_savepoint(row: Row, job: JobRef, update: Update, now_s: float, since_at_s: float) -> WayBackStep:
     """Returns how an update that has failed, and may have left something, is rolled back to its savepoint. ``since_at_s`` is
-    since when that is to be done."""
+    from when the time of the copy counts."""
     restored = row.restored
     if restored is not None and restored.revision is not None:
         return WayBackStep(restored=restored)

@@ -16,8 +16,10 @@ from supervisor.model.driver_memory import DriverMemory, as_spark_size, next_mem
 from supervisor.model.policies import refused_policies
 from supervisor.model.records import (
     DETAIL_MAX_BYTES,
+    GIVEN_UP_MAX_BYTES,
     LEFT_MAX_BYTES,
     PREPARED_WHY_MAX_BYTES,
+    SUSPENDED_WHY_MAX_BYTES,
     Acceptance,
     Assignment,
     Cause,
@@ -36,6 +38,7 @@ from supervisor.model.records import (
     Preparation,
     PrepareLevel,
     Result,
+    Update,
     clip,
     version_of,
     with_entry,
@@ -164,6 +167,27 @@ def _with_refusals(changed: Ownership, job: JobRef, old: Ownership) -> Ownership
     return replace(changed, refused_by=refused, refused_of=version_of(changed)) if refused else changed
 
 
+def _judged_first(job: JobRef, old: Ownership, update: Update, queries: tuple[str, ...]) -> JudgedUpdate:
+    """Returns what is kept beside the first attempt of the target of ``update``.
+
+    If the last attempt was of the target of an update that this one has replaced, what was kept beside that goes on: it is
+    about the same revision before. What is known now has that target's batches in it. If that is not known either, it is
+    not known what the checkpoint had before, and so nothing of it is ever called clean.
+    """
+    before = update.before.revision
+    if old.uid != job.uid:
+        return JudgedUpdate(target=update.target, before=before, queries=queries)
+    if old.revision == before:
+        memory, raised = (old.driver_memory, old.raised) if old.raised > 0 else (0, 0)
+        return JudgedUpdate(
+            target=update.target, driver_memory=memory, raised=raised, queries=queries, before=before
+        )
+    replaced = old.judged
+    if replaced is not None and (replaced.target, replaced.before) == (old.revision, before):
+        return replace(replaced, target=update.target, failures=0)
+    return JudgedUpdate(target=update.target)
+
+
 def _judged_after(job: JobRef, old: Ownership, queries: tuple[str, ...], left: str) -> JudgedUpdate | None:
     """Returns what is kept beside the next attempt, if that is of an update which is judged. A restart that somebody has
     asked for forgets the failures."""
@@ -173,9 +197,7 @@ def _judged_after(job: JobRef, old: Ownership, queries: tuple[str, ...], left: s
     if judged is None and old.uid == job.uid and old.revision == update.target:
         judged = JudgedUpdate(target=update.target)  # a leader of the version before assigned it
     if judged is None:
-        mine = old.uid == job.uid and old.revision == update.before.revision and old.raised > 0
-        memory, raised = (old.driver_memory, old.raised) if mine else (0, 0)
-        return JudgedUpdate(target=update.target, driver_memory=memory, raised=raised, queries=queries)
+        return _judged_first(job, old, update, queries)
     if old.restart_nonce != job.restart_nonce:
         return replace(judged, failures=0, left="")
     kept = clip(left, LEFT_MAX_BYTES) or judged.left
@@ -331,7 +353,7 @@ def give_update_up(
             by=context.by,
         ),
         last_revision=max(number, job.last_revision),
-        update=replace(job.update, given_up=cause_text(why, PREPARED_WHY_MAX_BYTES * 2)),
+        update=replace(job.update, given_up=cause_text(why, GIVEN_UP_MAX_BYTES)),
     )
     return context.transaction(
         "give_update_up",
@@ -365,7 +387,7 @@ def roll_update_back(
             by=context.by,
         ),
         last_revision=number,
-        update=replace(job.update, rolled_back=cause_text(why, PREPARED_WHY_MAX_BYTES * 2)),
+        update=replace(job.update, rolled_back=cause_text(why, GIVEN_UP_MAX_BYTES)),
         rolled_back=with_rolled_back(job, job.update),
     )
     return context.transaction(
@@ -401,7 +423,11 @@ def suspend_exhausted(
         desired=Desired.SUSPENDED,
         op=context.op_id,
         changed=HistoryEntry(
-            at=context.at, event="suspended", attempt=old.attempt, detail=why, by=context.by
+            at=context.at,
+            event="suspended",
+            attempt=old.attempt,
+            detail=clip(why, SUSPENDED_WHY_MAX_BYTES),
+            by=context.by,
         ),
     )
     history = with_entry(old.history, context.at, "suspended", old.attempt, why, context.by)

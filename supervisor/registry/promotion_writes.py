@@ -24,7 +24,8 @@ from supervisor.model.seen import Found
 from supervisor.model.transaction import Check, SetData, Transaction
 from supervisor.records.codec import encode
 from supervisor.registry.attempt_writes import ring_doorbell
-from supervisor.registry.user_writes import UserWriteContext, run_again, suspend
+from supervisor.registry.reference_room import encode_with_room
+from supervisor.registry.user_writes import SUSPENDED, UserWriteContext, run_again, suspend
 
 
 def finish_fork(
@@ -36,7 +37,7 @@ def finish_fork(
     suspended: bool,
 ) -> Transaction:
     """Returns the multi after which a fork may start, as its checkpoint is copied; ``begins_with`` is what its first
-    start has to find there. If ``suspended``, it is left to ``resume`` to start it.
+    start has to find there. If ``suspended``, or if somebody has suspended it meanwhile, it is left to ``resume``.
 
     The reference is set at the version read, which is one that says that the copy is under way. /own is checked, since
     that version begins anew when the name is submitted again: a cancel of the fork, and another submission, move /own.
@@ -45,7 +46,7 @@ def finish_fork(
     assert job.fork is not None
     changed = replace(
         job,
-        desired=Desired.SUSPENDED if suspended else Desired.RUNNING,
+        desired=Desired.SUSPENDED if suspended or was_suspended(job) else Desired.RUNNING,
         op=context.op_id,
         changed=HistoryEntry(
             at=context.at,
@@ -61,11 +62,17 @@ def finish_fork(
         "finish_fork",
         context.op_id,
         (
-            SetData(context.layout.job(job.name), encode(changed), ref.version),
+            SetData(context.layout.job(job.name), encode_with_room(changed, job), ref.version),
             Check(context.layout.own(job.name), own.version),
             ring_doorbell(context.layout, job.name),
         ),
     )
+
+
+def was_suspended(job: JobRef) -> bool:
+    """Says whether somebody has suspended a fork whose checkpoint is being copied. It is registered suspended, so that
+    alone says nothing: it is the newest thing that anybody has said of it."""
+    return job.changed.event == SUSPENDED
 
 
 def set_promotion(
@@ -79,7 +86,7 @@ def set_promotion(
         "set_promotion",
         context.op_id,
         (
-            SetData(context.layout.job(job.name), encode(changed), ref.version),
+            SetData(context.layout.job(job.name), encode_with_room(changed, job), ref.version),
             Check(context.layout.own(job.name), own.version),
             ring_doorbell(context.layout, job.name),
         ),

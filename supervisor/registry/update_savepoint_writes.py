@@ -14,7 +14,7 @@ from supervisor.errors import Conflict
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, moved_to
 from supervisor.model.records import (
     DETAIL_MAX_BYTES,
-    PREPARED_WHY_MAX_BYTES,
+    GIVEN_UP_MAX_BYTES,
     HistoryEntry,
     JobRef,
     Lease,
@@ -40,7 +40,8 @@ from supervisor.registry.leader_write_context import LeaderWriteContext
 def keep_savepoint(
     context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ownership], savepoint: str
 ) -> Transaction:
-    """Returns the multi that writes down the savepoint from which the update can be undone.
+    """Returns the multi that writes down the savepoint from which the update can be undone; with an empty ``savepoint`` it
+    drops the one that was kept, since the hand-over for which it was made has not come.
 
     It is for an attempt of the revision before that is claimed, at the version of /own by which the savepoint is named: so
     nothing is in it that another attempt has committed. Nothing stops or starts by it.
@@ -97,7 +98,7 @@ def roll_back_to_savepoint(
         last_revision=revision.revision,
         update=replace(
             job.update,
-            rolled_back=cause_text(back, PREPARED_WHY_MAX_BYTES * 2),
+            rolled_back=cause_text(back, GIVEN_UP_MAX_BYTES),
             moved_sha256=restored.moved_sha256,
         ),
         rolled_back=with_rolled_back(job, job.update),

@@ -16,7 +16,7 @@ from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.claimed_location import ClaimedLocation
 from supervisor.model.records import (
     BY_MAX_BYTES,
-    DEAD,
+    SUSPENDED_WHY_MAX_BYTES,
     CheckpointClaim,
     Cleanliness,
     Desired,
@@ -49,7 +49,11 @@ from supervisor.records.layout import Layout
 from supervisor.registry import location_ops
 from supervisor.registry.attempt_writes import ring_doorbell
 from supervisor.registry.older_history import encode_result
+from supervisor.registry.reference_room import encode_with_room
 from supervisor.registry.revisions import NO_RECORD, NewRevision, SeenRevisions, keep_revision
+
+SUSPENDED: Final = "suspended"
+"""The event of a job that somebody has suspended."""
 
 UPDATE_WITHDRAWN: Final = "update withdrawn"
 """It is the event of a change that withdraws an update."""
@@ -105,7 +109,7 @@ def submit(
         "submit",
         context.op_id,
         (
-            Create(layout.job(name), encode(job)),
+            Create(layout.job(name), encode_with_room(job)),
             fence,
             Create(layout.result(job.uid), b""),
             Delete(layout.result(job.uid), 0),
@@ -149,7 +153,7 @@ def register_again(
         "register_again",
         context.op_id,
         (
-            Create(layout.job(name), encode(replace(job, op=context.op_id))),
+            Create(layout.job(name), encode_with_room(replace(job, op=context.op_id))),
             Delete(layout.result(job.uid), result.version),
             SetData(layout.own(name), encode(kept), own.version),
             *_claim_location(context, job, claimed),
@@ -253,7 +257,9 @@ def suspend(
         job,
         desired=Desired.SUSPENDED,
         op=context.op_id,
-        changed=HistoryEntry(at=context.at, event="suspended", detail=why, by=context.by),
+        changed=HistoryEntry(
+            at=context.at, event=SUSPENDED, detail=clip(why, SUSPENDED_WHY_MAX_BYTES), by=context.by
+        ),
         move=None,
         quarantined=with_quarantined(job, own.record if isinstance(own, Found) else None),
     )
@@ -347,7 +353,7 @@ def move(context: UserWriteContext, ref: Found[JobRef], own: Found[Ownership], t
         "move",
         context.op_id,
         (
-            SetData(context.layout.job(name), encode(changed), ref.version),
+            SetData(context.layout.job(name), encode_with_room(changed, ref.record), ref.version),
             Check(context.layout.own(name), own.version),
             ring_doorbell(context.layout, name),
         ),
@@ -385,7 +391,7 @@ def update(
         "update",
         context.op_id,
         (
-            SetData(layout.job(name), encode(changed), ref.version),
+            SetData(layout.job(name), encode_with_room(changed, ref.record), ref.version),
             Check(layout.own(name), own.version),
             *keep_revision(layout, ref.record, changed, made, revisions),
             ring_doorbell(layout, name),
@@ -399,13 +405,20 @@ def with_update(
     """Returns ``job`` with ``asked.target`` as its revision.
 
     What runs now is kept, so that the leader can put it back, and a user can roll back to it. An update of which nothing
-    has begun is replaced: what ran before it is kept; so is one that has begun, but has no driver and was not observed for
-    long enough.
+    has begun is replaced: what ran before it is kept; so is one that has begun, but whose target does not run and was not
+    observed for long enough. An attempt that is only assigned, that stops or that was given up does not run: what it is
+    when it has ended, a moment later, must make no difference.
+
+    A replaced update hands its savepoint over, unless the attempt of which it was made still runs: then another is made.
     """
     standing, target = standing_update(job), asked.target
-    unproven = own.record.state in DEAD and observed_update(job) is not None
+    runs = own.record.state is OwnState.CLAIMED
+    unproven = not runs and observed_update(job) is not None
     replaced = standing is not None and (unproven or not has_begun(job, standing, own.record))
     kept = standing.before if standing is not None and replaced else revision_of(job)
+    never_ran = own.record.uid != job.uid or own.record.claims == 0
+    if standing is not None and replaced:
+        never_ran = standing.untried
     withdrawn = target.revision == kept.revision
     if withdrawn:
         event, detail = UPDATE_WITHDRAWN, f"revision {kept.revision} stays"
@@ -413,8 +426,7 @@ def with_update(
         event = "rolled back" if asked.rolls_back else "updated"
         detail = f"revision {target.revision} replaces {kept.revision}"
     before = replace(kept, terms=replace(kept.terms, checkpoint=None))
-    # while a driver of it runs, a savepoint of its own is made for this update
-    is_last = replaced and own.record.state in DEAD and not asked.rolls_back
+    is_last = replaced and not runs and not asked.rolls_back
     newest = Update(
         target=target.revision,
         sha256=target.spec.sha256,
@@ -424,6 +436,7 @@ def with_update(
         rolls_back=asked.rolls_back,
         policy=asked.policy,
         savepoint=standing.savepoint if standing is not None and is_last else "",
+        untried=never_ran,
     )
     return replace(
         job,
@@ -461,7 +474,7 @@ def resume_from(
         "resume_from",
         context.op_id,
         (
-            SetData(layout.job(name), encode(job), ref.version),
+            SetData(layout.job(name), encode_with_room(job, ref.record), ref.version),
             SetData(
                 layout.own(name),
                 encode(replace(own.record, op=context.op_id, remembered=move.remembered)),

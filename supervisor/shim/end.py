@@ -76,10 +76,11 @@ def finish(turn: Turn, why: str) -> None:
 
 def bury_from_s(state: ShimState) -> float:
     """Returns from when on the tombstone may be written (BOOTTIME): later than the tree is empty only if executors elsewhere
-    may not know of it."""
+    may not know of it. What was let go counts, also if nothing confirms that it was executed: a prepared driver may have
+    read its opening, and worked, before this shim heard of it."""
     return tombstone_from_s(
         state.empty_at_s or 0.0,
-        state.launch.executors_outlive_s if state.executed else 0.0,
+        state.launch.executors_outlive_s if state.exec_at_s is not None else 0.0,
         expired=state.cause is Cause.LEASE_EXPIRED,
     )
 

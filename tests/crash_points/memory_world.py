@@ -115,8 +115,8 @@ class CopiesAtOnce:
     def __init__(self, zoo: Any, layout: Layout, blobs: Blobs) -> None:
         self._zoo, self._layout, self._blobs = zoo, layout, blobs
 
-    def save(self, job: JobRef, own: Ownership, own_version: int, go_on: Any) -> str:
-        return savepoint_id(job.uid, job.revision, own_version)
+    def save(self, ref: Found[JobRef], own: Found[Ownership], go_on: Any) -> str:
+        return savepoint_id(ref.record.uid, ref.record.revision, own.version, ref.version)
 
     def restore(self, job: JobRef, go_on: Any) -> UpdateRestored:
         assert job.update is not None

@@ -335,6 +335,26 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         SAVED,
         "test_what_it_replaces_may_have_left_something_so_nothing_is_looked_at",
     ),
+    "the-way-back-depends-on-the-moment-of-an-update": (
+        "unit.plan.test_replaced_update",
+        "test_what_ran_before_and_its_savepoint_are_kept_whatever_the_moment",
+    ),
+    "what-a-replaced-target-has-left-was-there-before": (
+        "unit.plan.test_replaced_update",
+        "test_it_is_measured_from_the_revision_that_would_come_back",
+    ),
+    "a-savepoint-outlives-the-wait-of-its-hand-over": (
+        "unit.plan.test_replaced_update",
+        "test_it_is_dropped_while_the_hand_over_waits_and_made_anew",
+    ),
+    "the-queue-counts-against-a-savepoint": (
+        "unit.daemon.leader.test_way_back",
+        "test_its_time_counts_from_when_its_turn_comes",
+    ),
+    "back-to-what-never-ran": (
+        "unit.plan.test_replaced_update",
+        "test_the_leader_does_not_go_back_to_what_never_ran",
+    ),
     "an-update-of-one-that-has-failed-loses-its-way-back": (
         SAVED,
         "test_an_update_of_one_that_has_failed_keeps_its_way_back",

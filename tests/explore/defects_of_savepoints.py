@@ -6,7 +6,7 @@ from supervisor.daemon.leader import update_savepoint_task, way_back
 from supervisor.model import update_savepoint as names
 from supervisor.operations import updating
 from supervisor.plan import decide, update_savepoint
-from supervisor.registry import location_ops, user_writes
+from supervisor.registry import leader_writes, location_ops, user_writes
 from supervisor.registry import update_savepoint_writes as writes
 from supervisor.savepoints import target
 from tests.explore.planting import text
@@ -46,7 +46,7 @@ DEFECTS = (
     text(
         "the-savepoint-of-another-attempt-will-do",
         "§9.2: nothing is in the savepoint that another attempt has committed",
-        (names.savepoint_id, 'f"{uid} {own_version}"', 'f"{uid}"'),
+        (names.savepoint_id, 'f"{uid} {own_version} {job_version} {epoch}"', 'f"{uid}"'),
     ),
     text(
         "rolled-back-to-a-place-that-is-not-claimed",
@@ -90,12 +90,53 @@ DEFECTS = (
     text(
         "what-a-replaced-update-has-left-counts-as-nothing",
         "§9.2: with a savepoint that was taken over nothing is looked at",
-        (decide.asks_what_was_left, "if update.savepoint and not is_own_savepoint(update):", "if False:"),
+        (
+            decide.asks_what_was_left,
+            "if update.savepoint and not is_own_savepoint(update) and queries_before(job, own) is None:",
+            "if False:",
+        ),
     ),
     text(
         "an-update-of-one-that-has-failed-loses-its-way-back",
         "§9.2: an update of one that has no driver any more keeps its savepoint",
         (user_writes.with_update, "if standing is not None and is_last else", "if False else"),
+    ),
+    text(
+        "the-way-back-depends-on-the-moment-of-an-update",
+        "§9.2: an update that is replaced hands its savepoint over, at whatever moment",
+        (
+            user_writes.with_update,
+            "is_last = replaced and not runs",
+            "is_last = replaced and own.record.state in (OwnState.VACANT, OwnState.EXITED)",
+        ),
+    ),
+    text(
+        "what-a-replaced-target-has-left-was-there-before",
+        "§9.2: what counts as left is measured from the revision that would come back",
+        (
+            leader_writes._judged_first,
+            "return replace(replaced, target=update.target, failures=0)",
+            "return JudgedUpdate(target=update.target, queries=queries, before=before)",
+        ),
+    ),
+    text(
+        "a-savepoint-outlives-the-wait-of-its-hand-over",
+        "§9.2: a savepoint is of the hand-over for which it was made",
+        (update_savepoint.outdated, "if update is None or not is_pending(job, own):", "if True:"),
+    ),
+    text(
+        "the-queue-counts-against-a-savepoint",
+        "§9.2: the time of a savepoint counts from when its turn comes",
+        (
+            way_back.WayBack._answer,
+            "wanted.begun_at_s if wanted.begun_at_s is not None else self._clock()",
+            "wanted.saved.since_at_s",
+        ),
+    ),
+    text(
+        "back-to-what-never-ran",
+        "§9.2: the leader does not go back to a revision of which no attempt was claimed",
+        (decide._after_failed_update, "if update.untried:", "if False:"),
     ),
     text(
         "all-terms-copy-to-one-place",

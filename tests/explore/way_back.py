@@ -54,7 +54,7 @@ def _answered(row: Row, zoo: Any, now_s: float, made: bool) -> Row:
     job, own = row.ref.record, row.own.record
     if wants_savepoint(job, own):
         assert job.update is not None
-        savepoint = savepoint_id(job.uid, job.update.target, row.own.version)
+        savepoint = savepoint_id(job.uid, job.update.target, row.own.version, row.ref.version)
         saved = UpdateSaved(now_s, savepoint=savepoint) if made else UpdateSaved(now_s, why="", for_good=True)
         return replace(row, saved=saved)
     waits = own.state is OwnState.EXITED and job.desired is Desired.RUNNING and why_update_failed(job, own)
@@ -114,7 +114,9 @@ def kept_rightly(after: ExploredWorld, was: Found[JobRef], own: Found[Ownership]
         )
     if newest is None or newest.target != update.target:
         return after.breaks(f"§9.2: a savepoint of {name} is kept with another update than the newest")
-    if newest.savepoint != savepoint_id(was.record.uid, update.target, own.version):
+    if not newest.savepoint:
+        return after  # it is dropped, since the hand-over waits; ``saved_first`` judges what follows
+    if newest.savepoint != savepoint_id(was.record.uid, update.target, own.version, was.version):
         return after.breaks(f"§9.2: a savepoint of {name} is kept that was made of another attempt")
     return after
 

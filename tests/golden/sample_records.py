@@ -173,13 +173,14 @@ UPDATE = Update(
     before=SpecRevision(revision=1, spec=SPEC, terms=TERMS),
     by="me@host",
     at=AT,
-    given_up="no Python",
+    given_up="why",
     rolls_back=True,
     policy=UpdatePolicy(mode=UpdateMode.MANUAL, observe_s=60.0, failures=2, rollback=RollbackRule.CONTINUE),
     done=True,
-    rolled_back="it stalled",
+    rolled_back="why",
     savepoint="update-2-0a1b2c3d",
     moved_sha256="ef" * 4,
+    untried=True,
 )
 FORK = Fork(of="clicks-1", uid=UID, savepoint="before", copying=True)
 PROMOTION = Promotion(over="clicks-1", uid=UID, by="me@host", at=AT, offsets="o.json", done=True)
@@ -244,6 +245,7 @@ SAMPLES: tuple[Any, ...] = (
             raised=1,
             queries=REMEMBERED.queries,
             left="batch 7 was committed",
+            before=1,
         ),
         committed=REMEMBERED.queries,
         moved_by="op7",

@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 import structlog
 
 from supervisor.clients.threads import run_in_thread
+from supervisor.clock import boottime_s
 from supervisor.errors import SupervisorError
 from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.records import JobRef, Ownership
@@ -30,6 +31,9 @@ log = structlog.get_logger(__name__)
 Examine: TypeAlias = "Callable[[JobRef, Sequence[SeenQuery]], str]"
 """Returns what is in the checkpoint of a job beyond some batches; empty if nothing is. It may raise anything."""
 
+TURN_MAX_S: Final = 900.0
+"""For so long a look waits for its turn."""
+
 EXAMINED_MAX: Final = 4
 """So many checkpoints are examined at a time. One that hangs keeps its place; the plan does not wait for it for ever."""
 
@@ -37,15 +41,23 @@ EXAMINED_MAX: Final = 4
 class LeftBehind:
     """Keeps the answers of one term by job and exit. ``wake`` is called when there is an answer."""
 
-    def __init__(self, examine: Examine, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, examine: Examine, wake: Callable[[], None], *, clock: Callable[[], float] = boottime_s
+    ) -> None:
         self._examine = examine
         self._wake = wake
+        self._clock = clock
         self._asked: dict[tuple[str, int], Future[str]] = {}
+        self._begun_at_s: dict[tuple[str, int], float] = {}
+        self._wanted_at_s: dict[tuple[str, int], float] = {}
 
     def answered(self, view: View) -> View:
         """Returns ``view`` with the answers that there are, and begins to examine what it asks for."""
         asking = {_key(row): row for row in view.rows.values() if asks_what_was_left(row)}
         self._asked = {key: each for key, each in self._asked.items() if key in asking or not each.done()}
+        now_s = self._clock()
+        self._begun_at_s = {key: at_s for key, at_s in self._begun_at_s.items() if key in self._asked}
+        self._wanted_at_s = {key: self._wanted_at_s.get(key, now_s) for key in asking}
         if not asking:
             return view
         rows = dict(view.rows)
@@ -53,9 +65,17 @@ class LeftBehind:
             if key not in self._asked and self._is_free():
                 self._begin(key, row)
             future = self._asked.get(key)
-            if future is not None and future.done():
-                rows[row.name] = replace(row, left_behind=future.result())
+            left = future.result() if future is not None and future.done() else row.left_behind
+            rows[row.name] = replace(row, left_behind=left, examined_since_s=self._since_s(key))
         return replace(view, rows=rows)
+
+    def _since_s(self, key: tuple[str, int]) -> float:
+        """Returns from when the time of a look counts. One whose turn does not come, since those before it hang, is not
+        waited for for ever."""
+        if key in self._begun_at_s:
+            return self._begun_at_s[key]
+        now_s, wanted_at_s = self._clock(), self._wanted_at_s[key]
+        return now_s if now_s - wanted_at_s < TURN_MAX_S else wanted_at_s
 
     def _is_free(self) -> bool:
         return sum(not each.done() for each in self._asked.values()) < EXAMINED_MAX
@@ -69,6 +89,7 @@ class LeftBehind:
             future = Future()
             future.set_result(f"its checkpoint could not be looked at ({error})")
         self._asked[key] = future
+        self._begun_at_s[key] = self._clock()
         future.add_done_callback(lambda _: self._wake())
 
     def _answer(self, job: JobRef, own: Ownership) -> str:

@@ -18,11 +18,13 @@ from supervisor.errors import Conflict, InvalidInput, NotFound, SupervisorError
 from supervisor.model.location import normalise
 from supervisor.model.records import MOVED_DIGITS, BlobRef, JobRef, Ownership, SpecRevision, Update
 from supervisor.model.savepoint_policy import SavepointPolicy
+from supervisor.model.seen import Found
 from supervisor.model.state import revision_before
 from supervisor.model.update_savepoint import restore_max_s, savepoint_id, target_of
 from supervisor.model.view import UpdateRestored
 from supervisor.records.layout import Layout
 from supervisor.registry.blobs import Blobs
+from supervisor.registry.reference_room import fits_later
 from supervisor.registry.update_savepoint_writes import read_for_move
 from supervisor.savepoints.shelf import ShelfEntry
 from supervisor.savepoints.target import fresh_location
@@ -50,12 +52,13 @@ class UpdateSavepointTasks:
     site: SitePolicy
     epoch: int
 
-    def save(self, job: JobRef, own: Ownership, own_version: int, go_on: GoOn) -> str:
+    def save(self, ref: Found[JobRef], owned: Found[Ownership], go_on: GoOn) -> str:
         """Makes the savepoint, or finds it complete, and returns its id. Raises InvalidInput if the job could not go on
         from a copy, and NotYet if there is nothing to save."""
+        job, own = ref.record, owned.record
         update = _update_of(job)
         self._movable(job, update)
-        savepoint = savepoint_id(job.uid, update.target, own_version)
+        savepoint = savepoint_id(job.uid, update.target, owned.version, ref.version, self.epoch)
         checkpoint = job.terms.checkpoint or ""
         spec = update.before.spec
         wanted = WantedSavepoint(
@@ -140,6 +143,8 @@ class UpdateSavepointTasks:
     def _movable(self, job: JobRef, update: Update) -> JobSpec:
         """Returns the spec of before. Raises InvalidInput if the leader can't give it another checkpoint."""
         spec = self._spec(update.before.spec)
+        if not fits_later(job):
+            raise InvalidInput(f"the record of {job.name} has no room for the place of a copy")
         if update.before.spec.signature:
             raise InvalidInput(
                 f"the spec of revision {update.before.revision} is signed, and the leader can't sign it with another "

@@ -45,7 +45,7 @@ Key = tuple[str, int, int]
 class WayBackWork(Protocol):
     """Is ``update_savepoint_task.UpdateSavepointTasks``."""
 
-    def save(self, job: JobRef, own: Ownership, own_version: int, go_on: GoOn) -> str: ...
+    def save(self, ref: Found[JobRef], own: Found[Ownership], go_on: GoOn) -> str: ...
 
     def restore(self, job: JobRef, go_on: GoOn) -> UpdateRestored: ...
 
@@ -57,7 +57,8 @@ class WayBackWork(Protocol):
 @dataclass(slots=True)
 class WayBackTask:
     """Holds what is wanted for one job, as its records were, and what has come of it. ``restores`` says that it is the copy
-    of the savepoint, not the savepoint. ``used`` says that a View had the answer: what it was read from may be old."""
+    of the savepoint, not the savepoint. ``begun_at_s`` is when its turn came: what is limited in time counts from
+    there. ``used`` says that a View had the answer: what it was read from may be old."""
 
     key: Key
     ref: Found[JobRef]
@@ -65,6 +66,7 @@ class WayBackTask:
     restores: bool
     saved: UpdateSaved
     restored: UpdateRestored | None = None
+    begun_at_s: float | None = None
     used: bool = False
     failures: int = 0
     next_at_s: float = 0.0
@@ -107,6 +109,8 @@ class WayBack:
         acts = not view.paused and view.distrust is None and view.recorded
         with self._lock:
             self._acts = acts
+            for wanted in self._wanted.values() if not acts else ():
+                wanted.begun_at_s = None  # nothing is begun meanwhile, and no time counts
             rows = {name: view.rows.get(name) for name in self._wanted}
             keys = {name: key_of(row) if row is not None else None for name, row in rows.items()}
             self._wanted = {name: each for name, each in self._wanted.items() if keys[name] == each.key}
@@ -120,14 +124,14 @@ class WayBack:
     def _begin(self, row: Row, *, restores: bool) -> None:
         key = key_of(row)
         if key is not None and isinstance(row.ref, Found) and isinstance(row.own, Found):
-            now_s = self._clock()
-            self._wanted[row.name] = WayBackTask(key, row.ref, row.own, restores, UpdateSaved(now_s))
+            self._wanted[row.name] = WayBackTask(key, row.ref, row.own, restores, UpdateSaved(self._clock()))
 
     def _answer(self, wanted: WayBackTask, row: Row) -> Row:
+        since_s = wanted.begun_at_s if wanted.begun_at_s is not None else self._clock()
         if not wanted.restores:
-            return replace(row, saved=wanted.saved)
+            return replace(row, saved=replace(wanted.saved, since_at_s=since_s))
         wanted.used = wanted.restored is not None
-        return replace(row, restored=wanted.restored)
+        return replace(row, restored=wanted.restored, restoring_since_s=since_s)
 
     def run(self) -> None:
         """Serves what is wanted until the term is over, and then ends what is under way."""
@@ -155,6 +159,8 @@ class WayBack:
     def see_to(self, name: str, wanted: WayBackTask) -> None:
         """Does what is wanted for one job. Raises nothing."""
         job = wanted.ref.record
+        if wanted.begun_at_s is None:
+            wanted.begun_at_s = self._clock()
 
         def go_on() -> bool:
             with self._lock:
@@ -176,7 +182,7 @@ class WayBack:
         self.wake()
 
     def _save(self, wanted: WayBackTask, job: JobRef, go_on: GoOn) -> None:
-        savepoint = self._work.save(job, wanted.own.record, wanted.own.version, go_on)
+        savepoint = self._work.save(wanted.ref, wanted.own, go_on)
         with self._lock:
             wanted.saved = replace(wanted.saved, savepoint=savepoint, nothing=False, why="")
         self.wake()

@@ -94,6 +94,26 @@ def test_the_same_key_is_carried_out_once_and_answered_alike(
     assert writes.carry_out(once("k", "bob"), registry.write, ANSWER_S).body == b"3", "another operator's key"
 
 
+def test_what_has_begun_although_no_thread_could_be_started_is_carried_out_once(
+    writes: BoundedWrites, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pool queues a work before it starts a thread for it: another thread may have taken it when that fails."""
+    submit, begun = writes._pool.submit, threading.Event()
+
+    def fails(work: Any, *arguments: Any) -> Any:
+        submit(work, *arguments)
+        assert begun.wait(60)
+        raise RuntimeError("can't start new thread")
+
+    def write(context: Any) -> ApiResponse:
+        begun.set()
+        return registry.write(context)
+
+    monkeypatch.setattr(writes._pool, "submit", fails)
+    answers = {writes.carry_out(once("k"), write, ANSWER_S).body for _ in range(2)}
+    assert answers == {b"1"} and registry.begun == 1
+
+
 def test_who_asks_again_while_it_is_carried_out_gets_its_answer(
     writes: BoundedWrites, registry: Registry
 ) -> None:

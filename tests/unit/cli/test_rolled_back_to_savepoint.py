@@ -68,7 +68,7 @@ class Leader:
         return found
 
     def save(self) -> str:
-        return self.work.save(ref(self.terminal), self.own.record, self.own.version, on)
+        return self.work.save(self.bench.ref("a"), self.own, on)
 
     def keep(self, savepoint: str) -> None:
         self._write(KeepSavepoint("a", "w", self.bench.ref("a"), self.own, savepoint))
@@ -118,12 +118,14 @@ def failed(terminal: Terminal, place: str) -> tuple[Leader, str, str]:
     return leader, savepoint, text
 
 
-def test_a_savepoint_is_made_once_while_the_same_attempt_runs(terminal: Terminal, place: str) -> None:
+def test_a_savepoint_is_made_once_by_a_leader_for_one_hand_over(terminal: Terminal, place: str) -> None:
     begun(terminal, place)
     leader = Leader(terminal)
     savepoint = leader.save()
-    assert savepoint == savepoint_id(ref(terminal).uid, 2, leader.own.version)
-    assert Leader(terminal, epoch=2).save() == savepoint, "the next leader finds it"
+    assert savepoint == savepoint_id(
+        ref(terminal).uid, 2, leader.own.version, terminal.bench.ref("a").version, 1
+    )
+    assert leader.save() == savepoint, "it finds it"
     assert leader.shelf.ids("a") == (savepoint,)
     listed = terminal.run("savepoint", "list", "a", "-o", "json").json
     assert [each["id"] for each in listed] == [savepoint]
@@ -247,7 +249,7 @@ def test_where_the_spec_is_signed_none_is_made(terminal: Terminal, place: str) -
     update = replace(job.update, before=replace(job.update.before, spec=signed))
     leader = Leader(terminal)
     with pytest.raises(InvalidInput, match="revision 1 is signed"):
-        leader.work.save(replace(job, update=update), leader.own.record, leader.own.version, on)
+        leader.work.save(Found(replace(job, update=update), 5), leader.own, on)
 
 
 def test_without_a_batch_there_is_nothing_to_save(terminal: Terminal, tmp_path: Path) -> None:
@@ -297,7 +299,7 @@ def test_older_ones_of_this_uid_go(terminal: Terminal, place: str) -> None:
 
 def test_its_ids_are_the_leader_s(terminal: Terminal, place: str) -> None:
     begun(terminal, place)
-    ran = terminal.run("savepoint", "create", "a", savepoint_id("u", 2, 3))
+    ran = terminal.run("savepoint", "create", "a", savepoint_id("u", 2, 3, 4))
     assert ran.code != 0 and "ids that begin with update- are those that the leader makes" in ran.err
     assert terminal.run("savepoint", "create", "a", "update-me").code == 0
 

@@ -263,7 +263,10 @@ def test_the_memory_that_was_raised_before_comes_back() -> None:
     ref = judged(restart=policy, memory=100, driver_memory=1 << 30)
     stable = own(S.EXITED, cause=Cause.STOPPED, revision=1, raised=2, driver_memory=2 << 30)
     first = written(only(plan_of(after(ref, stable))), Ownership, "/c/own/j")
-    assert (first.raised, first.judged) == (0, JudgedUpdate(target=2, driver_memory=2 << 30, raised=2))
+    assert (first.raised, first.judged) == (
+        0,
+        JudgedUpdate(target=2, driver_memory=2 << 30, raised=2, before=1),
+    )
     failed = Found(replace(first, state=S.EXITED, cause=Cause.USER_ERROR, claim="c"), 8, 80)
     back = written(only(plan_of(after(ref, failed))), JobRef, "/c/jobs/j")
     memory = next_memory(back, failed.record)
@@ -388,7 +391,7 @@ def test_what_is_known_of_the_checkpoint_is_kept_from_the_first_assignment_on() 
     seen = SeenLease(lease(remembered=known).seen, NOW_S, NOW_S)
     ref = judged(RollbackRule.CLEAN, checkpoint=PLACE)
     first = written(only(plan_of(after(ref, stopped, lease=seen))), Ownership, "/c/own/j")
-    assert first.judged == JudgedUpdate(target=2, queries=("q 6",))
+    assert first.judged == JudgedUpdate(target=2, queries=("q 6",), before=1)
     later = SeenLease(lease(remembered=replace(known, queries=("q 9",))).seen, NOW_S, NOW_S)
     lost = Found(replace(first, state=S.EXITED, cause=Cause.LOST), 8, 80)
     again = replace(after(ref, lost, lease=later), own_seen_at_s=NOW_S - 600)
@@ -401,7 +404,7 @@ def test_the_tombstone_of_the_attempt_before_may_know_more_than_its_lease() -> N
     seen = SeenLease(lease(remembered=known).seen, NOW_S, NOW_S)
     ref = judged(RollbackRule.CLEAN, checkpoint=PLACE)
     first = written(only(plan_of(after(ref, stopped, lease=seen))), Ownership, "/c/own/j")
-    assert first.judged == JudgedUpdate(target=2, queries=("q 8", "other 1"))
+    assert first.judged == JudgedUpdate(target=2, queries=("q 8", "other 1"), before=1)
 
 
 def test_what_a_leader_of_the_version_before_has_assigned_is_judged_from_there() -> None:

@@ -50,7 +50,7 @@ from tests.unit.plan.test_observed_update import CONTEXT, PLACE, after, ended, j
 from tests.unit.plan.test_prepare import HOSTS, only, plan_of
 
 S = OwnState
-ID = savepoint_id("u1", 2, 7)
+ID = savepoint_id("u1", 2, 7, 4)
 COPY = f"{PLACE}.from-{ID}-0a1b2c3d"
 LATER = NOW_S - LEFT_BEHIND_MAX_S
 KNOWN = CheckpointExpectation(place=place_of(PLACE), queries=("q 6",))
@@ -359,10 +359,19 @@ def test_the_check_refuses(action: Any, sentence: str) -> None:
 
 def test_a_savepoint_is_named_by_uid_target_and_the_fence_of_the_attempt_that_runs() -> None:
     assert (
-        len({savepoint_id(uid, target, own) for uid in ("u1", "u2") for target in (2, 3) for own in (7, 8)})
-        == 8
+        len(
+            {
+                savepoint_id(uid, target, own, job, epoch)
+                for uid in ("u1", "u2")
+                for target in (2, 3)
+                for own in (7, 8)
+                for job in (7, 8)
+                for epoch in (0, 1)
+            }
+        )
+        == 32
     )
-    assert target_of(savepoint_id("u1", 12, 7)) == 12
+    assert target_of(savepoint_id("u1", 12, 7, 4)) == 12
     assert [target_of(each) for each in ("before-upgrade", "update-2", "scheduled-20261122-061742")] == [
         None
     ] * 3

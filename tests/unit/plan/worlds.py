@@ -166,7 +166,7 @@ def _update(rnd: random.Random, uid: str, update: Update) -> Update:
         done=rnd.random() < 0.2,
         given_up=rnd.choice(["", "", "", "why"]),
         rolled_back=rnd.choice(["", "", "", "boom"]),
-        savepoint=rnd.choice(["", "", savepoint_id(uid, 2, 7), savepoint_id(uid, 1, 7)]),
+        savepoint=rnd.choice(["", "", savepoint_id(uid, 2, 7, 3), savepoint_id(uid, 1, 7, 3)]),
         rolls_back=rnd.random() < 0.1,
     )
 
@@ -248,7 +248,7 @@ def _saved(rnd: random.Random, uid: str) -> UpdateSaved | None:
             None,
             UpdateSaved(NOW_S),
             UpdateSaved(NOW_S - 100, nothing=True),
-            UpdateSaved(NOW_S, savepoint=savepoint_id(uid, 2, 7)),
+            UpdateSaved(NOW_S, savepoint=savepoint_id(uid, 2, 7, 3)),
         ]
     )
 

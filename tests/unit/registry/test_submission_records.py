@@ -9,6 +9,7 @@ import pytest
 
 from supervisor.model.records import (
     Cleanliness,
+    Desired,
     Fork,
     HistoryEntry,
     JobRef,
@@ -18,6 +19,7 @@ from supervisor.model.records import (
     Result,
     with_complete_copy,
 )
+from supervisor.model.seen import Found
 from supervisor.model.submission_records import (
     OF_EACH,
     ONLY_IN_REFERENCE,
@@ -31,9 +33,12 @@ from supervisor.operations.jobs import JobOperations
 from supervisor.operations.savepoint_resume import Basis, Revision, moved_reference
 from supervisor.records.codec import MAX_RECORD_BYTES, decode
 from supervisor.registry.older_history import encode_result
+from supervisor.registry.promotion_writes import finish_fork
 from supervisor.registry.update_savepoint_writes import roll_back_to_savepoint
+from supervisor.registry.user_writes import UserWriteContext
 from tests.fakes.registry_bench import AT, Bench, submission, terms
 from tests.golden.sample_records import SAMPLES
+from tests.unit.plan.rows import job as a_job
 from tests.unit.plan.rows import own, updated
 from tests.unit.registry.test_leader_writes import CONTEXT, LAYOUT, RESTORED
 
@@ -132,6 +137,19 @@ def test_going_on_from_a_savepoint_does_not_make_a_fork_a_job_by_itself(forked: 
     moved = moved_reference(job, revision, "resumed", "op", AT)
     assert moved.fork == FORK, "its checkpoint is a complete copy now, and it is a fork as before"
     assert with_complete_copy(None) is None
+
+
+@pytest.mark.parametrize("by_command", [False, True])
+def test_a_fork_that_was_suspended_while_it_was_copied_is_not_started(by_command: bool) -> None:
+    copying = replace(a_job(desired=Desired.SUSPENDED).record, fork=replace(FORK, copying=True))
+    vacant = own(OwnState.VACANT, claims=0)
+    if by_command:
+        said = HistoryEntry(at=AT, event="suspended", by="me")
+        copying = replace(copying, changed=said)
+    context = UserWriteContext(LAYOUT, "op", AT)
+    tx = finish_fork(context, Found(copying, 3), vacant, (), suspended=False)
+    done = decode(JobRef, next(op.data for op in tx.ops if isinstance(op, SetData)), "x")
+    assert (done.desired is Desired.SUSPENDED) == by_command
 
 
 def test_a_way_back_to_a_savepoint_does_not_either() -> None:

@@ -10,6 +10,7 @@ from supervisor.model import lease_terms
 from supervisor.model.records import Cause, OwnState
 from supervisor.shim import state as shim
 from supervisor.shim.claim import CONNECT_PATIENCE_S
+from supervisor.shim.end import bury_from_s
 from supervisor.shim.prepared import UNWANTED_S
 from supervisor.shim.state import Effect, Stage
 from tests.unit.shim.world import ENTRY, HANDED, PREPARED, ShimWorld, kill_tree
@@ -42,6 +43,19 @@ def begun() -> ShimWorld:
     world.deliver(shim.Executed())
     world.deliver(shim.Reported("begun"))
     return world
+
+
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_executors_of_one_that_was_opened_are_waited_for_whether_or_not_it_has_said_so(
+    confirmed: bool,
+) -> None:
+    """It may have read its opening, and worked on its cluster, before the shim heard of it."""
+    state = begun().state if confirmed else opened().state
+    assert state.executed is confirmed
+    launch = replace(state.launch, executors_outlive_s=90.0)
+    over = replace(state, launch=launch, cause=Cause.LEASE_EXPIRED, empty_at_s=1000.0)
+    assert bury_from_s(over) >= 1090.0
+    assert bury_from_s(replace(over, exec_at_s=None, executed=False)) == 1000.0, "it was never let go"
 
 
 def kinds(effects: list[Effect] | tuple[Effect, ...]) -> set[type]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from structlog.testing import capture_logs
 
-from supervisor.daemon.leader.left_behind import EXAMINED_MAX, LeftBehind
+from supervisor.daemon.leader.left_behind import EXAMINED_MAX, TURN_MAX_S, LeftBehind
 from supervisor.errors import Unreachable
 from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.records import JobRef, JudgedUpdate, RollbackRule
@@ -23,7 +23,7 @@ MAX_S = 60.0
 def failed(name: str = "j", version: int = 7) -> Row:
     ref = judged(RollbackRule.CLEAN, checkpoint=PLACE)
     ref = Found(replace(ref.record, name=name), ref.version)
-    own = ended(judged=JudgedUpdate(target=2, queries=("q 6",)))
+    own = ended(judged=JudgedUpdate(target=2, queries=("q 6",), before=1))
     return replace(row(ref=ref, own=Found(own.record, version, 70)), name=name)
 
 
@@ -93,6 +93,23 @@ def test_what_was_there_before_must_be_known() -> None:
         left.answered(seen(unknown)).rows["j"].left_behind == "what was in its checkpoint before is not known"
     )
     assert examined.asked == []
+
+
+def test_the_time_of_a_look_counts_from_its_begin_and_for_its_turn_there_is_a_limit() -> None:
+    examined, clock = Examined(), [100.0]
+    left = LeftBehind(examined, examined.woken.set, clock=lambda: clock[0])
+    many = [failed(f"j{n}") for n in range(EXAMINED_MAX + 1)]
+    first, last = "j0", f"j{EXAMINED_MAX}"
+
+    def since(name: str) -> float | None:
+        return left.answered(seen(*many)).rows[name].examined_since_s
+
+    assert (since(first), since(last)) == (100.0, 100.0)
+    clock[0] = 500.0
+    assert (since(first), since(last)) == (100.0, 500.0)
+    clock[0] = 100.0 + TURN_MAX_S
+    assert since(last) == 100.0, "those before it hang"
+    examined.go.set()
 
 
 def test_a_few_at_a_time_and_none_that_does_not_ask() -> None:

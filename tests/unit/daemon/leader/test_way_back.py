@@ -13,13 +13,15 @@ from supervisor.clients.task_child import TaskEnded
 from supervisor.daemon.leader.update_savepoint_task import surplus_of
 from supervisor.daemon.leader.way_back import RETRY_S, WORKERS, WayBack
 from supervisor.errors import Conflict, InvalidInput, NotFound, NotYet, SupervisorError, Unreachable
-from supervisor.model.actions import Note, Plan
+from supervisor.model.actions import GiveUpdateUp, Note, Plan
 from supervisor.model.records import JobRef, Ownership
 from supervisor.model.seen import Found
 from supervisor.model.update_savepoint import savepoint_id
 from supervisor.model.view import Row, UpdateRestored, View
+from supervisor.plan.make import Policy, make_plan
 from supervisor.savepoints.shelf import ShelfEntry
 from tests.unit.plan.rows import NOW_S, own, row, view
+from tests.unit.plan.test_prepare import HOSTS
 from tests.unit.plan.test_update_savepoint import ID, RESTORED, S, failed, running, wanted
 
 SAVES, RESTORES = Note("j", "w", saves=True), Note("j", "w", restores=True)
@@ -37,9 +39,9 @@ class Work:
         if self.trouble:
             raise self.trouble.pop(0)
 
-    def save(self, job: JobRef, owned: Ownership, own_version: int, go_on: Any) -> str:
+    def save(self, ref: Found[JobRef], owned: Found[Ownership], go_on: Any) -> str:
         self._begin("save")
-        return savepoint_id(job.uid, job.revision, own_version)
+        return savepoint_id(ref.record.uid, ref.record.revision, owned.version, ref.version)
 
     def restore(self, job: JobRef, go_on: Any) -> UpdateRestored:
         self._begin("restore")
@@ -77,6 +79,10 @@ class Rig:
             self.way.see_to(name, each)
 
 
+def planned(one: Row, now_s: float) -> Plan:
+    return make_plan(view(one, members=HOSTS), Policy(), now_s)
+
+
 @pytest.fixture
 def rig() -> Rig:
     return Rig()
@@ -109,6 +115,45 @@ def test_a_leader_that_may_do_nothing_begins_nothing(rig: Rig, parts: dict[str, 
     rig.answer(running(None), SAVES, **parts)
     rig.serve()
     assert rig.work.did == []
+
+
+def test_its_time_counts_from_when_its_turn_comes(rig: Rig) -> None:
+    """A folder of jobs is applied: what waits for the workers is not given up for that."""
+    rig.answer(running(None), SAVES)
+    rig.now_s += 10_000
+    waits = rig.answer(running(None), SAVES)
+    assert waits.saved is not None and waits.saved.since_at_s == rig.now_s
+    assert planned(waits, rig.now_s).notes[0].saves, "it is not given up"
+    rig.work.trouble = [Unreachable("no store")]
+    rig.serve()
+    rig.now_s += 59
+    begun = rig.answer(running(None), SAVES)
+    assert begun.saved is not None and begun.saved.since_at_s == rig.now_s - 59
+    rig.now_s += 1
+    (action,) = planned(rig.answer(running(None), SAVES), rig.now_s).actions
+    assert isinstance(action, GiveUpdateUp)
+
+
+def test_no_time_counts_while_the_cluster_is_paused(rig: Rig) -> None:
+    rig.answer(running(None), SAVES)
+    rig.work.trouble = [Unreachable("no store")]
+    rig.serve()
+    rig.now_s += 10_000
+    rig.answer(running(None), SAVES, paused=True)
+    again = rig.answer(running(None), SAVES).saved
+    assert again is not None and again.since_at_s == rig.now_s
+
+
+def test_so_does_that_of_a_copy(rig: Rig) -> None:
+    rig.answer(failed(), RESTORES)
+    rig.now_s += 10_000
+    waits = rig.answer(failed(), RESTORES)
+    assert waits.restoring_since_s == rig.now_s
+    rig.work.trouble = [Unreachable("no store")]
+    rig.serve()
+    begun_at_s = rig.now_s
+    rig.now_s += 899
+    assert rig.answer(failed(), RESTORES).restoring_since_s == begun_at_s
 
 
 def test_what_has_failed_is_told_and_tried_again_later(rig: Rig) -> None:
@@ -217,7 +262,7 @@ def test_of_older_savepoints_the_newest_and_those_in_use_stay() -> None:
         begun = type("B", (), {"uid": uid})()
         manifest: Any = object()
         return ShelfEntry(
-            "j", savepoint_id(uid, target, 1), begun, changes.pop("manifest", manifest), **changes
+            "j", savepoint_id(uid, target, 1, 1), begun, changes.pop("manifest", manifest), **changes
         )
 
     mine = [entry(number) for number in (2, 9, 10)]
