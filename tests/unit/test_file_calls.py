@@ -206,7 +206,7 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
         DESCRIPTOR: "FileObjectClient.delete.work FileObjectClient._remove_empty FileObjectClient.now_s.work FileObjectClient._listed.work FileObjectClient._create FileObjectClient._publish FileObjectClient._partial"
     },
     "clients/store/files.py": {
-        STORE: "FileStore.delete.work FileStore._meaning FileStore._link FileStore._temporary FileStore._sync_up FileStore._drop_empty FileStore._walk _opened _listed _drop_leftovers"
+        STORE: "FileStore.delete.work FileStore._meaning FileStore._link FileStore._make FileStore._temporary FileStore._sync_up FileStore._drop_empty FileStore._walk _opened _listed _drop_leftovers"
     },
     "clients/store/local.py": {OWN_FILES: "source_chunks write_whole"},
     "clients/store/probe.py": {NAMES: "probe_directory", DESCRIPTOR: "_probe_in _probe_in.listed"},

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from supervisor.clients import umask
+from supervisor.clients.foreign_files import store_trust
 from supervisor.clients.store.base import (
     CHUNK_BYTES,
     DEADLINE_S,
@@ -181,7 +182,7 @@ class FileStore:
 
     def _link(self, temporary: Path, path: Path) -> bool:
         for _ in range(LINK_TRIES):
-            umask.make_shared_directories(str(path.parent))
+            self._make(path.parent)
             try:
                 os.link(temporary, path, follow_symlinks=False)
             except FileExistsError:
@@ -194,14 +195,32 @@ class FileStore:
     @contextmanager
     def _temporary(self) -> Iterator[tuple[Path, IO[bytes]]]:
         temporary = self._root / TEMPORARY / secrets.token_hex(16)
-        umask.make_shared_directory(str(temporary.parent))  # never the root: see _found
+        self._make(temporary.parent)
         with temporary.open("xb") as stream:
             umask.share(stream.fileno())
+            store_trust(str(self._root)).hand_over(stream.fileno())
             try:
                 yield temporary, stream
             finally:
                 with suppress(OSError):
                     temporary.unlink()
+
+    def _make(self, directory: Path) -> None:
+        """Makes a directory and what is missing above it, never the root (see ``_found``). What root makes belongs to the
+        owner of the store, as in ``clients.foreign_files``."""
+        for place in (
+            *reversed(directory.relative_to(self._root).parents),
+            directory.relative_to(self._root),
+        ):
+            path = self._root / place
+            if path == self._root or path.is_dir():
+                continue
+            umask.make_shared_directory(str(path))
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                store_trust(str(self._root)).hand_over(descriptor)
+            finally:
+                os.close(descriptor)
 
     def _sync_up(self, directory: Path) -> None:
         """Syncs the directory and those above it, because any of them may be new, made by this writer or by

@@ -138,3 +138,15 @@ def test_a_directory_that_can_not_be_made_is_an_error_and_no_endless_attempt(tmp
     umask.make_shared_directories(f"{tmp_path}/a/b/c")
     umask.make_shared_directories(f"{tmp_path}/a/b/c")
     assert (tmp_path / "a/b/c").is_dir()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_what_root_writes_to_the_store_of_another_user_is_that_users(tmp_path: Path) -> None:
+    """A submit as root made specs/ and audit/ root's: the supervisor could write there no more."""
+    home = tmp_path / "store"
+    home.mkdir()
+    os.chown(home, 1234, 1234)
+    FileStore(home).create("specs/00/a.json", b"{}")
+    made = [*home.rglob("*")]
+    assert {path.name for path in made} >= {"specs", "00", "a.json", ".tmp"}
+    assert {(path.lstat().st_uid, path.lstat().st_gid) for path in made} == {(1234, 1234)}
