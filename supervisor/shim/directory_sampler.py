@@ -2,8 +2,8 @@
 
 The directory outlives attempts and is on this host alone, so what lies there is told (``model.usage.DirectoryUse``). It is
 gone through at ever larger intervals, which are ``PAUSE_FACTOR`` times what that took at least. What cannot be read is
-not counted (a driver of another Unix user may have closed it), and no link is followed. Of more than ``FILES_MAX`` files
-the rest is left out.
+not counted (a driver of another Unix user may have closed it), and no link is followed. Of more than ``FILES_MAX`` files,
+or deeper than ``DEEP_MAX`` directories, the rest is left out.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ FIRST_S: Final = 5.0
 PERIOD_MAX_S: Final = 60.0
 PAUSE_FACTOR: Final = 200.0
 FILES_MAX: Final = 100_000
+DEEP_MAX: Final = 64
 NAMES_MAX: Final = 3
 NAME_MAX_BYTES: Final = 40
 PATH_MAX_BYTES: Final = 200
+_LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 SPARKS_OWN: Final = frozenset({"derby.log", "artifacts"})
 """What Spark puts there by itself, and nobody misses."""
 
@@ -34,13 +36,18 @@ def measure(directory: str, without: Collection[str] = ()) -> DirectoryUse | Non
     sizes: dict[str, int] = {}
     files = 0
     try:
-        names = sorted(set(os.listdir(directory)) - SPARKS_OWN - set(without))
+        opened = os.open(directory, _LIST)
     except OSError:
         return None
-    for name in names:
-        for size_bytes in _sizes(f"{directory}/{name}", FILES_MAX - files):
-            sizes[name] = sizes.get(name, 0) + size_bytes
-            files += 1
+    try:
+        for name in sorted(set(os.listdir(opened)) - SPARKS_OWN - set(without)):
+            for size_bytes in _sizes(opened, name, FILES_MAX - files):
+                sizes[name] = sizes.get(name, 0) + size_bytes
+                files += 1
+    except OSError:
+        return None
+    finally:
+        os.close(opened)
     largest = sorted(sizes, key=lambda name: (-sizes[name], name))[:NAMES_MAX]
     return DirectoryUse(
         path=clip(directory, PATH_MAX_BYTES),
@@ -50,20 +57,28 @@ def measure(directory: str, without: Collection[str] = ()) -> DirectoryUse | Non
     )
 
 
-def _sizes(path: str, most: int) -> list[int]:
-    """Returns the sizes of the regular files at and below ``path``, of so many at most."""
+def _sizes(directory: int, name: str, most: int, deep: int = DEEP_MAX) -> list[int]:
+    """Returns the sizes of the regular files at and below ``name`` in an open directory, of so many at most. The job may
+    exchange a directory for a link meanwhile: each is opened by its name in the one above, and no link is."""
+    try:
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        if stat.S_ISREG(status.st_mode):
+            return [status.st_size]
+        if not stat.S_ISDIR(status.st_mode) or deep == 0:
+            return []
+        opened = os.open(name, _LIST, dir_fd=directory)
+    except OSError:
+        return []
     found: list[int] = []
-    left = [path]
-    while left and len(found) < most:
-        path = left.pop()
-        try:
-            status = os.lstat(path)
-            if stat.S_ISREG(status.st_mode):
-                found.append(status.st_size)
-            elif stat.S_ISDIR(status.st_mode):
-                left += [f"{path}/{name}" for name in os.listdir(path)]
-        except OSError:
-            continue
+    try:
+        for each in os.listdir(opened):
+            if len(found) >= most:
+                break
+            found += _sizes(opened, each, most - len(found), deep - 1)
+    except OSError:
+        pass
+    finally:
+        os.close(opened)
     return found
 
 

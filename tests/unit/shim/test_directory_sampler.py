@@ -9,7 +9,7 @@ import pytest
 
 from supervisor.model.usage import DirectoryUse
 from supervisor.shim import directory_sampler
-from supervisor.shim.directory_sampler import DirectorySampler, measure
+from supervisor.shim.directory_sampler import DEEP_MAX, DirectorySampler, measure
 from tests.waiting import wait_until
 
 
@@ -65,3 +65,23 @@ def test_the_newest_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     write(tmp_path / "out" / "2", 1)
     wait_until(lambda: sampler.newest is not None and sampler.newest.files == 2, 20, "the next")
     sampler.stop()
+
+
+def test_a_link_is_not_followed_and_deep_directories_end(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("x" * 1000)
+    job = tmp_path / "job"
+    (job / "a").mkdir(parents=True)
+    (job / "a" / "out.json").write_text("12345")
+    (job / "a" / "link").symlink_to(outside)
+    (job / "b").symlink_to(outside)
+    deep = job / "d"
+    for _ in range(DEEP_MAX + 5):
+        deep.mkdir()
+        deep /= "d"
+    (deep.parent / "file").write_text("x")
+    found = measure(str(job))
+    assert found is not None and (found.files, found.bytes, found.names) == (1, 5, ("a",))
+    (tmp_path / "other").symlink_to(job)
+    assert measure(str(tmp_path / "other")) is None
