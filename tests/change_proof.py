@@ -251,7 +251,7 @@ def drain(proof: Proof) -> None:
 def promote(proof: Proof) -> None:
     """From here on the fork is the job: what it gave counts from its first batch on."""
     old, new = proof.job, f"{proof.job}-green"
-    proof.call("fork", old, new, "--shared-sink")
+    proof.call("fork", old, new, "--shared-sink", "--sink", "repeats")
     proof.fleet.wait_batches(new, 1, START_S)
     proof.call("promote", new, "--over", old, "--when", "caught-up")
     proof.promoted_after = (old, proof.fleet.batches(new)[0].batch_id - 1)

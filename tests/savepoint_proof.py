@@ -28,6 +28,7 @@ from typing import Any
 
 from supervisor.clients.store.area import open_area
 from supervisor.clock import boottime_s, wall_iso
+from supervisor.model.going_back import GOES_ON
 from supervisor.savepoints.create import Creation
 from supervisor.savepoints.manifest import Begun, Manifest
 from supervisor.savepoints.restore import restore
@@ -285,7 +286,7 @@ def prove(
     equal = 0
     for number, moment in enumerate(taken):
         batch, fresh = moment.manifest.queries[0].batch, f"{root}/{kind}/restored-{number}"
-        restore(open_area(moment.manifest.location, access), open_area(fresh, access), wall_iso())
+        restore(open_area(moment.manifest.location, access), open_area(fresh, access), wall_iso(), GOES_ON)
         rest = Sink()
         again = finished(spark, source, fresh, rest)
         whole = sink.rows(up_to=batch) + rest.rows()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -43,6 +43,13 @@ class ResumeRequest(Section):
     uid: Uid = None
     accept_fresh_start: Annotated[
         bool, Field(description="Whether to start once with the checkpoint as it is, or with none.")
+    ] = False
+    sink: Annotated[
+        Literal["repeats", "transactional", "remembers"] | None,
+        Field(description="What the sink remembers of batches, as savepoints.sink of the spec says it."),
+    ] = None
+    sink_rolled_back: Annotated[
+        bool, Field(description="Whether the sink has nothing after what lies at the checkpoint.")
     ] = False
 
 

@@ -41,11 +41,14 @@ from supervisor.api.write_routes import WriteRoute
 from supervisor.clients.web import parsed_json
 from supervisor.errors import Complaint, InvalidInput, SupervisorError, Unreachable
 from supervisor.logs import get_logger
+from supervisor.model.going_back import Said
+from supervisor.model.sinks import SinkMemory
 from supervisor.operations.apply import Applied, exit_code_of
 from supervisor.operations.author import operator_as_author
 from supervisor.operations.bundle import BundleWish, SpecBundle, apply_bundle
 from supervisor.operations.context import CommandContext, require_submitted
-from supervisor.operations.jobs import Done, JobOperations
+from supervisor.operations.going_back import resume_fresh
+from supervisor.operations.jobs import Done
 from supervisor.operations.names import known_name
 from supervisor.operations.pause_notice import warn_of_pause
 from supervisor.settings.sections import validated
@@ -168,20 +171,24 @@ def _result_of(asked: AskedOverApi, request: Any, kept: CommandContext) -> ApiRe
     if isinstance(request, ApplyRequest):
         return _applied(context, request, notices)
     require_submitted(context, asked.name)
-    done = _done(context.commands, asked.name, request)
+    done = _done(context, asked.name, request)
     warn_of_pause(context, done)
     document = {"name": done.name, "uid": done.uid, "did": done.did.value, "notices": notices[:NOTICES_MAX]}
     return ApiResponse(200, encoded(document))
 
 
-def _done(commands: JobOperations, name: str, request: Any) -> Done:
+def _done(context: CommandContext, name: str, request: Any) -> Done:
+    commands = context.commands
     match request:
         case CancelRequest():
             return commands.cancel(name, only_uid=request.uid)
         case SuspendRequest():
             return commands.suspend(name, only_uid=request.uid)
         case ResumeRequest():
-            return commands.resume(name, fresh_start=request.accept_fresh_start, only_uid=request.uid)
+            if request.accept_fresh_start:
+                said = Said(SinkMemory(request.sink) if request.sink else None, request.sink_rolled_back)
+                return resume_fresh(context, name, said, request.uid)
+            return commands.resume(name, only_uid=request.uid)
         case RestartRequest():
             return commands.restart(name, cold=request.cold, only_uid=request.uid)
     raise AssertionError(f"no operation is for {type(request)}")

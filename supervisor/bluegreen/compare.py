@@ -1,6 +1,7 @@
 """Compares two jobs, of which one goes on from a copy of the other's checkpoint, for ``compare`` and ``promote``.
 
-Queries are the same if they have the same id: a copy of a checkpoint keeps it. Of what else is shown, the records of the
+Queries are the same if they have an id in common: a copy of a checkpoint keeps it, or has the ids before it
+(``checkpoint.layout.renamed_metadata``). Of what else is shown, the records of the
 registry are the source, as for ``show``.
 """
 
@@ -88,8 +89,13 @@ def compare_offsets(
     old: Iterable[QueryOffsets],
 ) -> tuple[QueryOrder, ...]:
     """Returns for each query of ``old`` how far it is in ``new``. Raises what the readers raise."""
-    by_id = {query.id: query for query in new}
-    return tuple(_query(new_reader, by_id.get(query.id), old_reader, query) for query in old)
+    by_id = {each: query for query in new for each in (*reversed(query.before), query.id)}
+    return tuple(
+        _query(
+            new_reader, next(filter(None, map(by_id.get, (query.id, *query.before))), None), old_reader, query
+        )
+        for query in old
+    )
 
 
 def summary_of(queries: Iterable[QueryOrder]) -> OffsetOrder:

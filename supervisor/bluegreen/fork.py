@@ -17,14 +17,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from supervisor.checkpoint.handed import planned_in
 from supervisor.clients.store.area import open_area
 from supervisor.clock import wall_iso
 from supervisor.errors import Conflict, InvalidInput, NotFound
 from supervisor.model.checkpoint_expectation import SeenQuery
+from supervisor.model.going_back import NOTHING_SAID, GoingBack, Said
 from supervisor.model.records import Desired, Fork, JobRef
 from supervisor.model.seen import Found
-from supervisor.operations.checkpoints import Located, located
+from supervisor.operations.checkpoints import Located, located, tree_of
 from supervisor.operations.context import CommandContext
+from supervisor.operations.going_back import before_fork, grounds_of, opener
 from supervisor.operations.jobs import Did, Done
 from supervisor.operations.promoting import PromotionOperations
 from supervisor.operations.signing import signed
@@ -32,8 +35,9 @@ from supervisor.operations.submit import Prepared, prepare_spec, require_allowed
 from supervisor.records.ids import new_uid
 from supervisor.registry.blobs import Blobs, artifact_key
 from supervisor.savepoints.create import ReportProgress, boundaries, manifest_at
-from supervisor.savepoints.manifest import Manifest, checked_id, new_id
+from supervisor.savepoints.manifest import Manifest, checked_id, new_id, seen_queries
 from supervisor.savepoints.operations import access_for, create_savepoint, find_savepoint, restore_to
+from supervisor.savepoints.restore import RestoredCopy, read_savepoint
 from supervisor.savepoints.target import fork_location
 from supervisor.spec.compose import changed
 from supervisor.spec.job import JobSpec, from_canonical, spec_of, store_key, with_files
@@ -46,7 +50,7 @@ TAG_BYTES: Final = 2
 class ForkWish:
     """Holds what the user asks for: ``changes`` are ``KEY=VALUE``. ``savepoint`` is the id of one of ``name``, or
     None for a new one. With ``shared_sink`` the fork may write to where ``name`` writes; if ``suspended``, it is not
-    started. ``sign_with`` is the private key that signs its spec."""
+    started. ``sign_with`` is the private key that signs its spec. ``said`` is what is said of the sink."""
 
     name: str
     new: str
@@ -55,6 +59,7 @@ class ForkWish:
     shared_sink: bool = False
     suspended: bool = False
     sign_with: Path | None = None
+    said: Said = NOTHING_SAID
 
 
 class PlannedFork(NamedTuple):
@@ -104,6 +109,7 @@ def fork(
         require_allowed(prepared, context.settings)
         prepared = signed(context.settings, wish.sign_with, prepared)
         if there is None:
+            _decided(context, wish, prepared.spec, _saved_now(context, source, wish), source.location)
             there = _register(
                 context,
                 operations,
@@ -121,10 +127,9 @@ def fork(
     if there.fork is not None and not there.fork.copying:
         return Forked(Done(wish.new, there.uid, Did.UNCHANGED), planned, None)
     begun(planned)
-    manifest = _copy(context, operations, source, wish, planned, prepared.spec, report_progress)
-    queries = tuple(SeenQuery(query.id, query.batch) for query in manifest.queries)
-    done = operations.finish_fork(wish.new, there.uid, queries, suspended=wish.suspended)
-    return Forked(done, planned, manifest)
+    restored = _copy(context, operations, source, wish, planned, prepared.spec, report_progress)
+    done = operations.finish_fork(wish.new, there.uid, restored.queries, suspended=wish.suspended)
+    return Forked(done, planned, restored.manifest)
 
 
 def _registered(operations: PromotionOperations, name: str) -> JobRef:
@@ -229,6 +234,24 @@ def _fetched(blobs: Blobs, job: JobRef, body: dict[str, Any], folder: Path) -> d
     return with_files(body, local)
 
 
+def _saved_now(context: CommandContext, source: Located, wish: ForkWish) -> tuple[SeenQuery, ...]:
+    """Returns the queries with which the fork would begin, before anything is made."""
+    if wish.savepoint is not None:
+        return seen_queries(_manifest(context, source, wish.name, wish.savepoint))
+    return tuple(SeenQuery(each.id, each.batch) for each in planned_in(tree_of(context.settings, source)))
+
+
+def _decided(
+    context: CommandContext, wish: ForkWish, spec: JobSpec, queries: tuple[SeenQuery, ...], source: str
+) -> GoingBack:
+    """Asks whether the sink takes what the fork writes. A fork that shares no sink has an empty one, unless an earlier job
+    of its name wrote there."""
+    of = grounds_of(context, wish.name) if wish.shared_sink else None
+    opened = opener(context.settings, spec)
+    own = grounds_of(context, wish.new)
+    return before_fork(queries, own, of, source, spec, wish.said, opened, shared=wish.shared_sink).require()
+
+
 # -- the steps ------------------------------------------------------------------------------------------------------
 
 
@@ -262,7 +285,7 @@ def _copy(
     planned: PlannedFork,
     spec: JobSpec,
     report_progress: ReportProgress,
-) -> Manifest:
+) -> RestoredCopy:
     """Makes the savepoint, if there is none yet, and restores it to the place of the fork."""
     if wish.savepoint is None:
         own = operations.job_records(wish.name).own
@@ -279,4 +302,6 @@ def _copy(
             report_progress,
         )
     saved = find_savepoint(context.settings, wish.name, planned.savepoint, source.conf)
-    return restore_to(context.settings, saved, planned.location, spec.conf, report_progress).manifest
+    manifest = read_savepoint(saved)[0]
+    back = _decided(context, wish, spec, seen_queries(manifest), manifest.source)
+    return restore_to(context.settings, saved, planned.location, spec.conf, back, report_progress)

@@ -16,16 +16,21 @@ from pathlib import Path
 from typing import Final
 
 from supervisor.bluegreen.compare import QueryOrder, compare_offsets, reader_of, summary_of
+from supervisor.bluegreen.fork import writes_to
 from supervisor.checkpoint.offset_order import FILES_SHOWN, OffsetOrder, has_passed
 from supervisor.checkpoint.offset_reader import QueryOffsets, decode_offsets, encode_offsets
 from supervisor.clients.tools import run_shown
 from supervisor.errors import Conflict, SupervisorError, TimedOut, Unreachable
+from supervisor.model.going_back import NOTHING_SAID, Said
 from supervisor.model.phrases import counted
 from supervisor.model.records import BY_MAX_BYTES, Desired, clip
+from supervisor.model.seen import Found
 from supervisor.operations.context import CommandContext
+from supervisor.operations.going_back import before_undo, grounds_of, opener
 from supervisor.operations.jobs import Did, Done
 from supervisor.operations.promoting import Pair, PromotionOperations, is_over, settled
 from supervisor.operations.waiting import WaitListener, poll
+from supervisor.spec.job import from_canonical
 
 PERIOD_S: Final = 2.0
 HOOK_MAX_S: Final = 600.0
@@ -37,13 +42,14 @@ OFFSETS: Final = "offsets.json"
 class PromoteWish:
     """Holds what the user asks for. If ``caught_up``, the new job must have passed the offsets of the other one
     first. ``hook`` is a command for ``sh -c``, or empty. ``timeout_s`` is for the wait, and again for the hook.
-    ``by`` is who asks, for people."""
+    ``by`` is who asks, for people, and ``said`` what is said of the sink of ``over``."""
 
     new: str
     over: str
     caught_up: bool
     timeout_s: float
     hook: str
+    said: Said = NOTHING_SAID
 
 
 def promote(
@@ -85,12 +91,33 @@ def promote(
 
 def undo(context: CommandContext, wish: PromoteWish, publish: Callable[[str], None]) -> Done:
     """Undoes the promotion of ``wish.new`` over ``wish.over``, or withdraws one that has come to nothing yet. Raises
-    Conflict if there is none, SupervisorError (the hook failed), and what ZooKeeper raises."""
+    Conflict if there is none, or a sink that both write to would lose rows; SupervisorError (the hook failed), and what
+    ZooKeeper and the store raise."""
     operations = context.operations(PromotionOperations)
     pair = operations.pair_to_undo(wish.new, wish.over)
+    _require_sink(context, operations, pair, wish.said)
     if wish.hook:
         run_hook(wish, pair, "undo", publish)
     return operations.undo_promotion(pair)
+
+
+def _require_sink(context: CommandContext, operations: PromotionOperations, pair: Pair, said: Said) -> None:
+    """Raises Conflict if ``pair.over``, which has stood still, would lose rows at a sink to which ``pair.new`` wrote. An
+    intent that has come to nothing has stopped nobody."""
+    new, over = (operations.job_records(name).ref for name in (pair.new, pair.over))
+    if not isinstance(new, Found) or not isinstance(over, Found):
+        return
+    if new.record.promotion is None or not new.record.promotion.done:
+        return
+    blobs = context.blobs()
+    spec_new, spec_over = (
+        from_canonical(blobs.read_spec(job.record.spec), job.record.spec.key) for job in (new, over)
+    )
+    grounds, others = grounds_of(context, pair.over), grounds_of(context, pair.new)
+    if grounds is not None and others is not None:
+        same_place = writes_to(spec_new) == writes_to(spec_over)
+        opened = opener(context.settings, spec_over)
+        before_undo(grounds, others, spec_over, said, opened, same_place=same_place).require()
 
 
 # -- catching up ----------------------------------------------------------------------------------------------------

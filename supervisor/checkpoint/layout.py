@@ -30,6 +30,9 @@ COMPACTED: Final = ".compact"
 """``sources/0/9.compact`` holds entry 9 of a file source's log, and all entries before it."""
 KNOWN_VERSIONS: Final = frozenset({1, 2})
 SHOWN_MAX_CHARS: Final = 100
+BEFORE: Final = "before"
+"""In ``metadata``, beside Spark's ``id``: the ids that the query had before (``renamed_metadata``)."""
+LINEAGE_MAX: Final = 16
 
 _STATE_FILE: Final = re.compile(r"(\d{1,18})(?:_([^./]+))?\.(delta|snapshot|zip|changelog)")
 _VERSION: Final = re.compile(r"v(\d{1,6})")
@@ -121,6 +124,21 @@ def parse_metadata(data: bytes) -> str:
     if not isinstance(body, dict) or not isinstance(body.get("id"), str) or not body["id"]:
         raise Malformed("it names no query id")
     return str(body["id"])
+
+
+def parse_lineage(data: bytes) -> tuple[str, ...]:
+    """The ids that the query had before it went on in a copy with a new one (``renamed_metadata``), the newest first.
+    Raises ``Malformed``."""
+    body = _json(data)
+    before = body.get(BEFORE) if isinstance(body, dict) else None
+    return tuple(each for each in before if isinstance(each, str)) if isinstance(before, list) else ()
+
+
+def renamed_metadata(data: bytes, new_id: str) -> bytes:
+    """The metadata of a copy whose query has another id. Spark reads ``id`` alone; the ids before it stand beside it. Raises
+    ``Malformed``."""
+    before = (parse_metadata(data), *parse_lineage(data))[:LINEAGE_MAX]
+    return json.dumps({"id": new_id, BEFORE: list(before)}, separators=(",", ":")).encode()
 
 
 def parse_offset(data: bytes) -> OffsetEntry:

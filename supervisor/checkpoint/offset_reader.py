@@ -20,6 +20,7 @@ from supervisor.checkpoint.layout import (
     SOURCES,
     Malformed,
     batch_of,
+    parse_lineage,
     parse_metadata,
     parse_offset,
 )
@@ -39,18 +40,25 @@ TRIES: Final = 3
 class QueryOffsets:
     """Holds what a query has committed: ``sources`` are the offsets of each source after ``batch``, as Spark wrote
     them. ``batch`` is -1 and there are no sources if nothing is committed. ``path`` is its directory below the
-    checkpoint."""
+    checkpoint, ``before`` the ids that it had before."""
 
     id: str
     path: str
     batch: int
     sources: tuple[str | None, ...] = ()
+    before: tuple[str, ...] = ()
 
 
 def encode_offsets(queries: Iterable[QueryOffsets]) -> bytes:
     """Returns the JSON of ``queries``, to be stored."""
     body = [
-        {"id": each.id, "path": each.path, "batch": each.batch, "sources": list(each.sources)}
+        {
+            "id": each.id,
+            "path": each.path,
+            "batch": each.batch,
+            "sources": list(each.sources),
+            "before": list(each.before),
+        }
         for each in queries
     ]
     return json.dumps({"v": 1, "queries": body}, sort_keys=True).encode()
@@ -60,7 +68,13 @@ def decode_offsets(data: bytes, source: str) -> tuple[QueryOffsets, ...]:
     """Returns what ``encode_offsets`` wrote. Raises Corrupt that names ``source``."""
     try:
         return tuple(
-            QueryOffsets(str(each["id"]), str(each["path"]), int(each["batch"]), _texts(each["sources"]))
+            QueryOffsets(
+                str(each["id"]),
+                str(each["path"]),
+                int(each["batch"]),
+                _texts(each["sources"]),
+                tuple(map(str, each.get("before", ()))),
+            )
             for each in json.loads(data)["queries"]
         )
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -101,11 +115,12 @@ class OffsetReader:
     def _query(self, path: str) -> QueryOffsets:
         key = f"{_below(path)}{METADATA}"
         try:
-            identity = parse_metadata(self._tree.read(key, METADATA_MAX_BYTES))
+            data = self._tree.read(key, METADATA_MAX_BYTES)
+            identity, before = parse_metadata(data), parse_lineage(data)
         except (NotFound, Malformed):
             raise Corrupt(f"{self._tree.location}/{key} is missing, or names no query") from None
         batch, sources = self._retried(self._newest, path)
-        return QueryOffsets(identity, path, batch, sources)
+        return QueryOffsets(identity, path, batch, sources, before)
 
     def _newest(self, path: str) -> tuple[int, tuple[str | None, ...]]:
         batches = [

@@ -50,7 +50,7 @@ def moved(
         if sidecar in keys:
             found[sidecar] = _spark_checksum(read(sidecar), new, sidecar)
         for each in (key, sidecar):
-            hadoop = _hadoop_name(each)
+            hadoop = hadoop_name(each)
             if hadoop in keys and each in found:
                 found[hadoop] = hadoop_checksum(found[each])
     return found
@@ -127,6 +127,6 @@ def _spark_checksum(old: bytes, data: bytes, where: str) -> bytes:
     ).encode()
 
 
-def _hadoop_name(key: str) -> str:
-    folder, _, name = key.rpartition("/")
-    return f"{folder}/.{name}.crc"
+def hadoop_name(key: str) -> str:
+    folder, slash, name = key.rpartition("/")
+    return f"{folder}{slash}.{name}.crc"

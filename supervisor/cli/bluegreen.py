@@ -20,6 +20,7 @@ from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen, Name, SignWith, command, seconds
 from supervisor.cli.output import notice, print_line, print_table
 from supervisor.cli.progress import progress
+from supervisor.cli.sink_options import RolledBack, SinkOption, said_by
 from supervisor.errors import InvalidInput
 from supervisor.model.query_name import query_name
 from supervisor.operations.context import CommandContext, open_commands, require_submitted
@@ -90,6 +91,8 @@ def fork(
     from_savepoint: FromSavepoint = None,
     shared_sink: SharedSink = False,
     suspended: Suspended = False,
+    sink: SinkOption = None,
+    sink_rolled_back: RolledBack = False,
     sign_with: SignWith = None,
 ) -> int:
     """Run a second job beside a running one, from a copy of its checkpoint.
@@ -111,6 +114,7 @@ def fork(
         shared_sink=shared_sink,
         suspended=suspended,
         sign_with=sign_with,
+        said=said_by(sink, sink_rolled_back),
     )
     begun: list[PlannedFork] = []
 
@@ -295,12 +299,15 @@ def promote(
     when: WhenOption = When.CAUGHT_UP,
     hook: Hook = None,
     timeout: WaitTime = "1h",
+    sink: SinkOption = None,
+    sink_rolled_back: RolledBack = False,
 ) -> int:
     """Let a fork take the place of a job, which is suspended: in one write, once the fork has caught up.
 
     It waits until NEW has committed all that NAME had committed when the command was given, runs the hook (an alias,
     a view), and then suspends NAME, unless NEW has failed meanwhile. Until then nothing happens to NAME, whatever
-    fails. Interrupted, the same command goes on. --undo runs NAME again and suspends NEW.
+    fails. Interrupted, the same command goes on. --undo runs NAME again and suspends NEW; it is refused where a sink to
+    which both write would skip batches of NAME. --sink and --sink-rolled-back say what only the sink's owner knows.
 
     The hook finds SPARK_SUPERVISOR_HOOK (promote or undo), _HOOK_NEW, _HOOK_NEW_UID, _HOOK_OVER and _HOOK_OVER_UID in
     its environment. If it fails, no job is changed.
@@ -318,6 +325,7 @@ def promote(
         caught_up=when is When.CAUGHT_UP,
         timeout_s=seconds("--timeout", timeout),
         hook=hook or "",
+        said=said_by(sink, sink_rolled_back, goes_back=undo_it),
     )
     with open_commands(chosen.settings(), warn=notice) as context:
         require_submitted(context, new)

@@ -12,6 +12,7 @@ import typer
 
 from supervisor.cli.change import RunWait, change_job, until_running
 from supervisor.cli.options import Chosen, Name, SignWith, Timeout, command, seconds
+from supervisor.cli.sink_options import RolledBack, SinkOption, said_by
 from supervisor.cli.with_savepoint import NO_NEW_SPEC, resume_from
 from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.operations.context import CommandContext
@@ -45,6 +46,8 @@ def rollback(
     from_savepoint: FromSavepoint = None,
     wait: RunWait = False,
     timeout: Timeout = "10m",
+    sink: SinkOption = None,
+    sink_rolled_back: RolledBack = False,
     sign_with: SignWith = None,
 ) -> int:
     """Make a job what it was before its newest update, or at any revision that is kept, as a new revision.
@@ -53,7 +56,8 @@ def rollback(
     withdrawn; then nothing is stopped. revisions lists what --to can name.
 
     With --from-savepoint it goes on from a copy of the savepoint, which becomes its checkpoint; what came after the
-    savepoint is handed to the sink again. For that its driver must be gone: suspend it first.
+    savepoint is handed to the sink again. For that its driver must be gone: suspend it first. It is refused where the sink
+    would skip batches that it has seen; --sink and --sink-rolled-back say what only the sink's owner knows.
 
     \b
     Examples:
@@ -64,11 +68,13 @@ def rollback(
     timeout_s = seconds("--timeout", timeout)
     if sign_with is not None and from_savepoint is None:
         raise InvalidInput(NO_NEW_SPEC)
+    said = said_by(sink, sink_rolled_back, goes_back=from_savepoint is not None)
 
     def act(context: CommandContext) -> Done:
         if from_savepoint is not None:
             back = partial(spec_to_go_back_to, context, name, to)
-            return resume_from(chosen, context, name, from_savepoint, None, context.author, back, sign_with)
+            by = context.author
+            return resume_from(chosen, context, name, from_savepoint, None, by, back, sign_with, said)
         if to is not None:
             return roll_back_to(context, name, to, context.author)
         return context.commands.roll_back(

@@ -24,6 +24,7 @@ from supervisor.cli.output import (
     readable_size,
 )
 from supervisor.cli.progress import progress
+from supervisor.cli.sink_options import RolledBack, SinkOption, said_by
 from supervisor.clock import wall_iso
 from supervisor.errors import InvalidInput, NotFound
 from supervisor.model.location import normalise
@@ -32,6 +33,7 @@ from supervisor.operations.auditing import AskedWrite
 from supervisor.operations.checkpoints import Located, is_location, located
 from supervisor.operations.context import CommandContext, open_commands
 from supervisor.operations.names import known_name
+from supervisor.savepoints.begin import back_of_copy
 from supervisor.savepoints.deep_verify import open_saved_state, why_bad
 from supervisor.savepoints.manifest import Begun, Manifest, checked_id
 from supervisor.savepoints.operations import (
@@ -323,11 +325,19 @@ def delete(chosen: Chosen, name: Name, savepoint: MustId, force: Force = False) 
 
 
 @command
-def restore(chosen: Chosen, where: Where, to: To, which: Which = None) -> int:
+def restore(
+    chosen: Chosen,
+    where: Where,
+    to: To,
+    which: Which = None,
+    sink: SinkOption = None,
+    sink_rolled_back: RolledBack = False,
+) -> int:
     """Copy a savepoint to a location where nothing is yet, as a checkpoint. No job is started, and the savepoint stays.
 
     To begin a job with it, use submit --from-savepoint; for one that is stopped, resume --from-savepoint. Interrupted, the
-    same command goes on.
+    same command goes on. It is refused where the sink would skip batches that it has seen; --sink and --sink-rolled-back say
+    what only the sink's owner knows.
 
     \b
     Examples:
@@ -340,9 +350,12 @@ def restore(chosen: Chosen, where: Where, to: To, which: Which = None) -> int:
     with open_commands(settings, warn=notice) as context:
         require_free(context, job, to)
         conf = _conf(context, job, to)
+        back = back_of_copy(context, job, saved, said_by(sink, sink_rolled_back))
         _write_down(context, "savepoint_restore", job or "", f"{which or where} to {to}")
     with progress("restoring") as report_progress:
-        done = restore_to(settings, saved, to, conf, report_progress)
+        done = restore_to(settings, saved, to, conf, back, report_progress)
+    if back.why:
+        notice(back.why)
     if job is not None and done.manifest.source == normalise(to):
         notice(f"it is behind what {job} had there: resume {job} --accept-fresh-start starts it")
     did = "restored" if done.did else "was there already"

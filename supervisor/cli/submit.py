@@ -16,6 +16,7 @@ from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen, SignWith, Timeout, command, seconds
 from supervisor.cli.output import notice, print_line
 from supervisor.cli.progress import progress
+from supervisor.cli.sink_options import RolledBack, SinkOption, said_by
 from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.operations.context import CommandContext, open_commands
 from supervisor.operations.live_sparks import warn_of_missing_sparks
@@ -25,7 +26,6 @@ from supervisor.operations.waiting import wait_running
 from supervisor.savepoints.begin import begins_with, restore_for
 
 if TYPE_CHECKING:
-    from supervisor.settings.file import Settings
     from supervisor.spec.job import JobSpec
 
 Specs = Annotated[
@@ -63,13 +63,17 @@ def submit(
     timeout: Timeout = "10m",
     accept_fresh_start: FreshStart = False,
     from_savepoint: FromSavepoint = None,
+    sink: SinkOption = None,
+    sink_rolled_back: RolledBack = False,
     sign_with: SignWith = None,
 ) -> int:
     """Submit jobs. The same spec again changes nothing; a live name with another spec is refused.
 
     Local files that a spec names are stored with it, so that any host can start the job. Done when the command returns,
     also while no supervisor is up; one bad file does not keep the others from being submitted. With --from-savepoint the
-    savepoint is first copied to the checkpoint of the spec, where nothing may be yet, and compared.
+    savepoint is first copied to the checkpoint of the spec, where nothing may be yet, and compared. That and
+    --accept-fresh-start are refused where the sink would skip batches that it has seen; --sink and --sink-rolled-back say
+    what only the sink's owner knows.
 
     \b
     Examples:
@@ -83,14 +87,15 @@ def submit(
         raise InvalidInput("--wait waits for a job to run: leave out --suspended and --dry-run")
     if from_savepoint is not None and len(specs) > 1:
         raise InvalidInput("--from-savepoint is for one spec: submit the others without it")
+    said = said_by(sink, sink_rolled_back, goes_back=from_savepoint is not None or accept_fresh_start)
     settings = chosen.settings()
     submitted = prepare_all(specs, settings, notice, sign=partial(signed, settings, sign_with))
     if any(each.prepared is not None for each in submitted):
         # an earlier submission may have come further
         fresh_start = accept_fresh_start or from_savepoint is not None
-        wish = SubmitWish(dry_run=dry_run, suspended=suspended, fresh_start=fresh_start)
-        begin = partial(_begin, settings, from_savepoint, dry_run) if from_savepoint is not None else None
+        wish = SubmitWish(dry_run=dry_run, suspended=suspended, fresh_start=fresh_start, said=said)
         with open_commands(settings, warn=notice) as context:
+            begin = partial(_begin, context, from_savepoint, wish) if from_savepoint is not None else None
             submit_all(context, submitted, wish, begin)
             done = (each.prepared for each in submitted if each.error is None)
             warn_of_missing_sparks(context, filter(None, done))
@@ -104,12 +109,13 @@ def submit(
     return max(each.error.exit_code if each.error else 0 for each in submitted)
 
 
-def _begin(settings: Settings, which: str, dry_run: bool, spec: JobSpec) -> BeginsWith:
-    """Copies the savepoint to where the job shall begin. A dry run only checks whether it is a savepoint."""
-    if dry_run:
-        return begins_with(settings, spec, which)
+def _begin(context: CommandContext, which: str, wish: SubmitWish, spec: JobSpec) -> BeginsWith:
+    """Copies the savepoint to where the job shall begin. A dry run only checks whether it is a savepoint that its sink
+    takes."""
+    if wish.dry_run:
+        return begins_with(context, spec, which, wish.said)
     with progress("restoring") as report_progress:
-        return restore_for(settings, spec, which, report_progress)
+        return restore_for(context, spec, which, wish.said, report_progress)
 
 
 def _wait(context: CommandContext, submitted: list[Submitted], wait_s: float) -> None:

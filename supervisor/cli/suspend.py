@@ -20,9 +20,12 @@ from supervisor.cli.options import Chosen, SignWith, Timeout, command, over_api,
 from supervisor.cli.output import notice
 from supervisor.cli.remote import refuse_over_api
 from supervisor.cli.several import AskedJobs, Names, SelectorOption, SeveralChange, print_done
+from supervisor.cli.sink_options import RolledBack, SinkOption, fields_of_request, said_by
 from supervisor.cli.with_savepoint import NO_NEW_SPEC, resume_from, save_stopped, savepoint_document
 from supervisor.errors import InvalidInput
+from supervisor.model.going_back import Said
 from supervisor.operations.context import CommandContext
+from supervisor.operations.going_back import resume_fresh
 from supervisor.savepoints.suspend import check_before
 
 if TYPE_CHECKING:
@@ -116,6 +119,8 @@ def resume(
     accept_fresh_start: FreshStart = False,
     from_savepoint: FromSavepoint = None,
     to: To = None,
+    sink: SinkOption = None,
+    sink_rolled_back: RolledBack = False,
     sign_with: SignWith = None,
 ) -> int:
     """Run suspended, failed or quarantined jobs again, from their checkpoints, with a fresh restart budget.
@@ -127,6 +132,9 @@ def resume(
     is. Interrupted, the same command goes on. A LOCATION may be a savepoint of another job. Both are for one job; of more
     than one job it is asked first.
 
+    Both are refused where the sink would skip batches that it has seen. --sink and --sink-rolled-back say what only the
+    sink's owner knows.
+
     \b
     Examples:
       spark-supervisor resume clicks --wait       until its first batch is committed
@@ -137,14 +145,19 @@ def resume(
     timeout_s = seconds("--timeout", timeout)
     asked = AskedJobs.of(names, selector, yes)
     _require_consistent(asked, accept_fresh_start, from_savepoint, to, sign_with)
+    said = said_by(sink, sink_rolled_back, goes_back=from_savepoint is not None or accept_fresh_start)
     if asked.one is not None and from_savepoint is not None:
         refuse_over_api(chosen, "--from-savepoint")
-        return _resume_from(chosen, asked.one, from_savepoint, to, sign_with, until_running(wait, timeout_s))
+        afterwards = until_running(wait, timeout_s)
+        return _resume_from(chosen, asked.one, from_savepoint, to, sign_with, afterwards, said)
 
     def act(context: CommandContext, job: Selected) -> Done:
-        return context.commands.resume(job.name, fresh_start=accept_fresh_start, only_uid=job.uid or None)
+        only_uid = job.uid or None
+        if accept_fresh_start:
+            return resume_fresh(context, job.name, said, only_uid)
+        return context.commands.resume(job.name, only_uid=only_uid)
 
-    options = {"accept_fresh_start": accept_fresh_start}
+    options = {"accept_fresh_start": accept_fresh_start, **fields_of_request(said)}
     change = SeveralChange(
         "resume",
         "resumed",
@@ -192,10 +205,16 @@ def _require_consistent(
 
 
 def _resume_from(
-    chosen: Chosen, name: str, which: str, to: str | None, sign_with: Path | None, afterwards: Afterwards
+    chosen: Chosen,
+    name: str,
+    which: str,
+    to: str | None,
+    sign_with: Path | None,
+    afterwards: Afterwards,
+    said: Said,
 ) -> int:
     def act(context: CommandContext) -> Done:
-        return resume_from(chosen, context, name, which, to, context.author, sign_with=sign_with)
+        return resume_from(chosen, context, name, which, to, context.author, sign_with=sign_with, said=said)
 
     return change_job(chosen, name, act, afterwards, announced=True)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from supervisor.cli.output import notice, print_line
 from supervisor.cli.progress import progress
+from supervisor.model.going_back import NOTHING_SAID, Said
 from supervisor.savepoints import resume, suspend
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ def resume_from(
     by: str,
     spec_of: Callable[[], BlobRef] | None = None,
     sign_with: Path | None = None,
+    said: Said = NOTHING_SAID,
 ) -> Done:
-    """Resumes the job and says what it did. ``spec_of``, ``by`` and ``sign_with`` are as in ``savepoints.resume``.
+    """Resumes the job and says what it did. ``spec_of``, ``by``, ``sign_with`` and ``said`` are as in ``savepoints.resume``.
 
     Interrupted, or refused after the copy was begun, it names the copy.
     """
@@ -52,6 +54,7 @@ def resume_from(
                 spec_of,
                 by,
                 sign_with,
+                said,
             )
     except BaseException:
         if begun:
@@ -60,23 +63,30 @@ def resume_from(
                 "it, else it can be removed"
             )
         raise
+    _print_resumed(chosen, resumed, copied=bool(begun))
+    return resumed.done
+
+
+def _print_resumed(chosen: Chosen, resumed: resume.Resumed, *, copied: bool) -> None:
     done, planned = resumed.done, resumed.planned
     if chosen.document:
         chosen.print_document({**savepoint_document(done, planned.manifest.id), "checkpoint": planned.new})
-        return done
-    if not begun:
+        return
+    name = planned.name
+    if not copied:
         print_line(
             f"{name}: {done.did.value} ({done.uid}); it has begun with savepoint {planned.manifest.id} at {planned.new}"
         )
-        return done
+        return
     batches = ", ".join(str(query.batch) for query in planned.manifest.queries)
     print_line(
         f"{name}: {done.did.value} ({done.uid}), from savepoint {planned.manifest.id} after batch {batches}"
     )
+    if planned.back.why:
+        notice(planned.back.why)
     notice(
         f"its checkpoint is {planned.new} from now on: write that into its spec file, too; {planned.old} stays as it is"
     )
-    return done
 
 
 def save_stopped(chosen: Chosen, context: CommandContext, done: Done, which: str | None) -> None:

@@ -16,6 +16,9 @@ from typing import Annotated, Final, NamedTuple, TypeAlias
 
 YEARS_10_S: Final = 3650 * 86_400.0
 
+OMITTED: Final = {"omitted": True}
+"""This metadata marks a field that is not written while it has its default."""
+
 
 class Within(NamedTuple):
     """Bounds a number; both ends are included."""

@@ -5,7 +5,8 @@ It travels in the lease: the agent passes what it found to the shim (``Launch``)
 the queries commit, and when the lease is removed (``clean_up``) it moves to the ownership record, which is
 never deleted. So it survives the loss of a host, and cancel and submit of the name. It is about one location.
 Of the locations that the name used before, as much is kept as there is room for, so that a job which goes
-back to one of them is protected there as well.
+back to one of them is protected there as well. Of the sinks that its queries were seen to write to, the newest are kept
+(``model.going_back``), whatever the location.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from supervisor.errors import InvalidInput
+from supervisor.model.bounds import OMITTED
 from supervisor.model.location import digest
+from supervisor.model.sinks import SeenSink, decode_sinks, encode_sinks
 
 QUERIES_MAX: Final = 8
 """This many queries are kept in all, those at other locations included: a lease has no room for more."""
@@ -46,13 +49,15 @@ class CheckpointExpectation:
 
     ``unnamed`` has the beginnings of the ids of those in ``queries`` whose directory has a random name, because they have
     neither a name nor a location of their own: no start finds it again, so each begins them anew.
+    ``sinks`` are the texts of ``model.sinks.encode_sinks``.
     """
 
     place: str
     queries: tuple[str, ...] = ()
     accepted: str = ""
     elsewhere: tuple[str, ...] = ()
-    unnamed: tuple[str, ...] = field(default=(), metadata={"omitted": True})
+    unnamed: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    sinks: tuple[str, ...] = field(default=(), metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -113,6 +118,20 @@ def with_unnamed(
     return remembered if unnamed == remembered.unnamed else replace(remembered, unnamed=unnamed)
 
 
+def with_sinks(remembered: CheckpointExpectation, seen: Iterable[SeenSink]) -> CheckpointExpectation:
+    """Returns ``remembered`` with what was committed to which sink since."""
+    sinks = encode_sinks((*decode_sinks(remembered.sinks), *seen))
+    return remembered if sinks == remembered.sinks else replace(remembered, sinks=sinks)
+
+
+def sinks_of(
+    newest: CheckpointExpectation | None, older: CheckpointExpectation | None
+) -> tuple[SeenSink, ...]:
+    """Returns the sinks that the name was seen to write to, the latest last. ``newest`` is from its lease, ``older`` from
+    its ownership."""
+    return decode_sinks(_sinks(newest, older))
+
+
 def places_of(remembered: CheckpointExpectation | None) -> frozenset[str]:
     """Returns the places where the name has committed batches, as far as they are still known."""
     if remembered is None:
@@ -143,7 +162,7 @@ def to_be_expected(
         known = CheckpointExpectation(place=place, queries=before.get(place, ()))
     if acceptance and known.accepted != acceptance:
         known = CheckpointExpectation(place=place, queries=begins_with, accepted=acceptance)
-    return _with_others(known, before)
+    return _with_others(replace(known, sinks=_sinks(newest, older)), before)
 
 
 def moved_to(
@@ -158,9 +177,8 @@ def moved_to(
     What was known of that place before is void: it is another checkpoint now. ``newest`` and ``older`` are as
     above.
     """
-    return _with_others(
-        with_batches(CheckpointExpectation(place=place_of(location)), seen), _by_place(newest, older)
-    )
+    there = CheckpointExpectation(place=place_of(location), sinks=_sinks(newest, older))
+    return _with_others(with_batches(there, seen), _by_place(newest, older))
 
 
 def forgotten(remembered: CheckpointExpectation | None, location: str) -> CheckpointExpectation | None:
@@ -174,6 +192,10 @@ def forgotten(remembered: CheckpointExpectation | None, location: str) -> Checkp
     return replace(
         remembered, queries=() if remembered.place == place else remembered.queries, elsewhere=others
     )
+
+
+def _sinks(newest: CheckpointExpectation | None, older: CheckpointExpectation | None) -> tuple[str, ...]:
+    return next((each.sinks for each in (newest, older) if each is not None and each.sinks), ())
 
 
 def _reported_by(remembered: CheckpointExpectation | None) -> frozenset[str]:

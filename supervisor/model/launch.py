@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from supervisor.model.bounds import Count, Seconds, SomeSeconds, SupervisorId
+from supervisor.model.bounds import OMITTED, Count, Seconds, SomeSeconds, SupervisorId
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.driver_user import DriverUser, ResourceLimits
-from supervisor.model.records import OMITTED, Assignment
+from supervisor.model.records import Assignment
 from supervisor.model.zookeeper_access import OPEN_ACCESS, ZooKeeperAccess
 
 CHECKPOINT = "SPARK_SUPERVISOR_CHECKPOINT"

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
 from supervisor.model.bounds import (
+    OMITTED,
     Bytes,
     Count,
     JobName,
@@ -29,9 +30,6 @@ from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.model.usage import AttemptUsage
-
-OMITTED: Final = {"omitted": True}
-"""This metadata marks a field that is not written while it has its default."""
 
 Enumerated = TypeVar("Enumerated", bound=StrEnum)
 

@@ -24,10 +24,12 @@ from supervisor.clock import boottime_s
 from supervisor.errors import Complaint, Conflict, InvalidInput, OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model import executors
 from supervisor.model.checkpoint_expectation import SeenQuery
+from supervisor.model.going_back import NOTHING_SAID, Said
 from supervisor.model.master import addresses
 from supervisor.model.records import Desired
 from supervisor.model.spark_session import REMEDY, why_unsupported
 from supervisor.operations.context import CommandContext
+from supervisor.operations.going_back import require_fresh_start, require_known_place
 from supervisor.operations.jobs import Done, Submission
 from supervisor.records.ids import new_uid
 from supervisor.records.layout import Layout
@@ -92,11 +94,13 @@ class BeginsWith(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitWish:
-    """Holds what the user asks for. With ``dry_run`` everything is checked and nothing is stored."""
+    """Holds what the user asks for. With ``dry_run`` everything is checked and nothing is stored. ``said`` is what is said
+    of the sinks."""
 
     dry_run: bool
     suspended: bool
     fresh_start: bool
+    said: Said = NOTHING_SAID
 
 
 @dataclass(slots=True)
@@ -178,14 +182,14 @@ def submit_all(
     """
     if wish.dry_run:
         _check_all(context, submitted, bootstrapped=context.check() is not None)
-        _begin_all(submitted, begin)
+        _begin_all(context, submitted, wish, begin)
         for one in submitted:
             one.did = "valid" if one.to_do is not None else one.did
         return
     blobs = context.blobs()
     context.bootstrap_or_check(blobs)
     _check_all(context, submitted, bootstrapped=True)
-    _begin_all(submitted, begin)
+    _begin_all(context, submitted, wish, begin)
     desired = Desired.SUSPENDED if wish.suspended else Desired.RUNNING
     begins = [(one.to_do, one.queries) for one in submitted if one.to_do is not None]
     of_prepared = {id(one.prepared): one for one in submitted}
@@ -254,11 +258,23 @@ def _check_all(context: CommandContext, submitted: list[Submitted], *, bootstrap
             one.uid, one.did = done.uid, done.did.value
 
 
-def _begin_all(submitted: list[Submitted], begin: Callable[[JobSpec], BeginsWith] | None) -> None:
+def _begin_all(
+    context: CommandContext,
+    submitted: list[Submitted],
+    wish: SubmitWish,
+    begin: Callable[[JobSpec], BeginsWith] | None,
+) -> None:
+    """Copies the savepoints; where a job begins with what lies at its checkpoint, its sink is asked about."""
     for one in submitted:
-        if begin is not None and one.to_do is not None:
+        if one.to_do is not None:
+            spec = one.to_do.spec
             try:
-                one.savepoint, one.queries = begin(one.to_do.spec)
+                if begin is not None:
+                    one.savepoint, one.queries = begin(spec)
+                elif wish.fresh_start:
+                    require_fresh_start(context, spec.name, spec, spec.checkpoint, wish.said)
+                else:
+                    require_known_place(context, spec.name, spec)
             except SupervisorError as error:
                 one.error = error
 

@@ -6,35 +6,76 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from supervisor.errors import InvalidInput
-from supervisor.model.checkpoint_expectation import SeenQuery
+from supervisor.errors import Conflict, InvalidInput, NotFound
+from supervisor.model.going_back import GoingBack, ReturnWay, Said
+from supervisor.operations.going_back import before_copy, grounds_of, opener
 from supervisor.operations.submit import BeginsWith
+from supervisor.savepoints.manifest import seen_queries
 from supervisor.savepoints.operations import find_savepoint, restore_to
 from supervisor.savepoints.restore import read_savepoint
+from supervisor.spec.job import from_canonical
 
 if TYPE_CHECKING:
     from supervisor.clients.store.area import Area
+    from supervisor.operations.context import CommandContext
     from supervisor.savepoints.create import ReportProgress
     from supervisor.savepoints.manifest import Manifest
     from supervisor.settings.file import Settings
     from supervisor.spec.job import JobSpec
 
 
-def begins_with(settings: Settings, spec: JobSpec, which: str) -> BeginsWith:
-    """Returns what the job would begin with, and copies nothing. ``which`` is the id or location of a savepoint.
+def begins_with(context: CommandContext, spec: JobSpec, which: str, said: Said) -> BeginsWith:
+    """Returns what the job would begin with, and copies nothing. ``which`` is the id or location of a savepoint, ``said``
+    what is said of the sink.
 
-    Raises InvalidInput, NotFound, Corrupt, Unreachable, AccessDenied.
+    Raises InvalidInput, NotFound, Corrupt, Unreachable, AccessDenied, and Conflict if the sink would lose rows.
     """
     _checkpoint(spec)
-    return _of(read_savepoint(_found(settings, spec, which))[0])
+    manifest = read_savepoint(_found(context.settings, spec, which))[0]
+    _decided(context, spec, manifest, said)
+    return BeginsWith(manifest.id, seen_queries(manifest))
 
 
-def restore_for(settings: Settings, spec: JobSpec, which: str, report_progress: ReportProgress) -> BeginsWith:
+def restore_for(
+    context: CommandContext, spec: JobSpec, which: str, said: Said, report_progress: ReportProgress
+) -> BeginsWith:
     """Copies the savepoint, and returns what the job begins with. An interrupted copy goes on. Raises as
     ``begins_with``, and the errors of ``savepoints.restore.restore``."""
     target = _checkpoint(spec)
-    saved = _found(settings, spec, which)
-    return _of(restore_to(settings, saved, target, spec.conf, report_progress).manifest)
+    saved = _found(context.settings, spec, which)
+    back = _decided(context, spec, read_savepoint(saved)[0], said)
+    restored = restore_to(context.settings, saved, target, spec.conf, back, report_progress)
+    return BeginsWith(restored.manifest.id, restored.queries)
+
+
+def back_of_copy(context: CommandContext, name: str | None, saved: Area, said: Said) -> GoingBack:
+    """Returns the decision about a copy that no job is started with, for the job ``name``, or else for the one that the
+    savepoint is of. Raises Conflict if the sink of who goes on from it would lose rows, and what ``read_savepoint``
+    raises."""
+    manifest = read_savepoint(saved)[0]
+    writer = name or manifest.name
+    spec, grounds = _spec_of(context, writer), grounds_of(context, writer)
+    opened, queries = opener(context.settings, spec), seen_queries(manifest)
+    return before_copy(ReturnWay.RESTORE, queries, grounds, manifest.source, spec, said, opened).require()
+
+
+def _spec_of(context: CommandContext, name: str) -> JobSpec | None:
+    """Returns the spec of the newest submission of ``name``, or None if that is not known any more."""
+    if context.check() is None:
+        return None
+    try:
+        ref = context.commands.basis(name).spec
+        return from_canonical(context.blobs().read_spec(ref), ref.key)
+    except (Conflict, NotFound):
+        return None
+
+
+def _decided(context: CommandContext, spec: JobSpec, manifest: Manifest, said: Said) -> GoingBack:
+    """Asks about the sink of the job that the savepoint is of: a new submission has written nothing yet."""
+    grounds = grounds_of(context, manifest.name)
+    opened = opener(context.settings, spec)
+    queries = seen_queries(manifest)
+    return before_copy(ReturnWay.SUBMIT, queries, grounds, manifest.source, spec, said, opened).require()
 
 
 def _checkpoint(spec: JobSpec) -> str:
@@ -47,7 +88,3 @@ def _checkpoint(spec: JobSpec) -> str:
 
 def _found(settings: Settings, spec: JobSpec, which: str) -> Area:
     return find_savepoint(settings, spec.name, which, spec.conf)
-
-
-def _of(manifest: Manifest) -> BeginsWith:
-    return BeginsWith(manifest.id, tuple(SeenQuery(query.id, query.batch) for query in manifest.queries))

@@ -34,6 +34,7 @@ from typing import Any, Final, NamedTuple
 
 from supervisor.errors import Corrupt, InvalidInput
 from supervisor.model.bounds import YEARS_10_S
+from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.spec.s3a import RECORDED, S3Access
 
 FORMAT: Final = 1
@@ -117,6 +118,11 @@ class Manifest:
     created_at: str
     software: str
     left_out: int = 0
+
+
+def seen_queries(manifest: Manifest) -> tuple[SeenQuery, ...]:
+    """Returns the queries of the savepoint, with the batch after which it was made."""
+    return tuple(SeenQuery(query.id, query.batch) for query in manifest.queries)
 
 
 def objects_key(sha256: str) -> str:

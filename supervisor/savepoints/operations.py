@@ -21,6 +21,7 @@ from supervisor.clients.store.base import DEADLINE_S
 from supervisor.clock import wall_iso
 from supervisor.errors import Conflict, InvalidInput, NotFound, SupervisorError
 from supervisor.model.deletable import BESIDE
+from supervisor.model.going_back import GoingBack
 from supervisor.model.location import normalise, overlaps
 from supervisor.model.records import DEAD, JobRef
 from supervisor.model.savepoint_policy import SavepointPolicy
@@ -227,10 +228,17 @@ def find_savepoint(settings: Settings, name: str | None, which: str | None, conf
 
 
 def restore_to(
-    settings: Settings, saved: Area, target: str, conf: Mapping[str, str], report_progress: ReportProgress
+    settings: Settings,
+    saved: Area,
+    target: str,
+    conf: Mapping[str, str],
+    back: GoingBack,
+    report_progress: ReportProgress,
 ) -> RestoredCopy:
-    """Raises the errors of ``savepoints.restore.restore``."""
-    return restore(saved, open_area(target, access_for(settings, target, conf)), wall_iso(), report_progress)
+    """Restores a savepoint; ``back`` is the decision about its queries (``operations.going_back``). Raises the errors of
+    ``savepoints.restore.restore``."""
+    area = open_area(target, access_for(settings, target, conf))
+    return restore(saved, area, wall_iso(), back, report_progress)
 
 
 def require_free(context: CommandContext, name: str | None, location: str) -> None:

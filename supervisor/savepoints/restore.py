@@ -3,22 +3,33 @@
 
 Two marks stand meanwhile: one at the savepoint, so that it is not deleted, and one at the target, so that a
 restore that was interrupted can be distinguished from somebody's checkpoint and goes on when it is requested
-again. Nothing that is there is ever overwritten except by the same restore. Logs are copied first, the newest
-entries first: a query that is started by hand on half a copy misses its state, and reports that, rather than
-beginning at an old offset. An object that names its own location (``schema_paths``) names the new one in the
-copy.
+again, with the query ids that it has begun with. Nothing that is there is ever overwritten except by the same
+restore. Logs are copied first, the newest entries first: a query that is started by hand on half a copy misses
+its state, and reports that, rather than beginning at an old offset. An object that names its own location
+(``schema_paths``) names the new one in the copy. Its queries have new ids where ``model.going_back`` says so.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import uuid
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
-from supervisor.checkpoint.layout import COMMITS, OFFSETS, batch_of
-from supervisor.checkpoint.schema_paths import moved
+from supervisor.checkpoint.layout import (
+    COMMITS,
+    OFFSETS,
+    Malformed,
+    batch_of,
+    parse_lineage,
+    parse_metadata,
+    renamed_metadata,
+)
+from supervisor.checkpoint.schema_paths import hadoop_checksum, hadoop_name, moved
 from supervisor.clients.store.area import PARTIAL, Area, Item
 from supervisor.errors import Conflict, Corrupt, NotFound
+from supervisor.model.checkpoint_expectation import SeenQuery
+from supervisor.model.going_back import GoingBack, ReturnStep
 from supervisor.model.location import digest, overlaps
 from supervisor.model.query_metadata import METADATA
 from supervisor.savepoints.create import (
@@ -36,6 +47,7 @@ from supervisor.savepoints.manifest import (
     SMALL_MAX_BYTES,
     Manifest,
     SavedObject,
+    SavedQuery,
     decode_objects,
     objects_key,
 )
@@ -45,10 +57,12 @@ MARK: Final = ".spark-supervisor-restore.json"
 
 
 class RestoredCopy(NamedTuple):
-    """Holds the outcome of a restore. If ``did`` is False, exactly that copy was there already."""
+    """Holds the outcome of a restore. If ``did`` is False, exactly that copy was there already. ``queries`` are those of the
+    copy, which may have other ids than in the savepoint, with the batch after which it was made."""
 
     manifest: Manifest
     did: bool
+    queries: tuple[SeenQuery, ...]
 
 
 class CopyVerdict(NamedTuple):
@@ -82,11 +96,17 @@ def verify(area: Area) -> CopyVerdict:
 
 
 def restore(
-    area: Area, target: Area, at: str, report_progress: ReportProgress = lambda _done, _of: None
+    area: Area,
+    target: Area,
+    at: str,
+    back: GoingBack,
+    report_progress: ReportProgress = lambda _done, _of: None,
 ) -> RestoredCopy:
-    """Restores the savepoint at ``area`` to ``target``. ``at`` is the wall time as text. Raises NotFound,
-    Corrupt (the savepoint is not what it was), Conflict (the target is not empty), and what the areas raise.
-    A restore that was interrupted goes on when it is called again."""
+    """Restores the savepoint at ``area`` to ``target``. ``at`` is the wall time as text. ``back`` is the decision about its
+    queries (``operations.going_back``). Raises NotFound, Corrupt (the savepoint is not what it was), Conflict (the target is
+    not empty, or ``back`` refuses), and what the areas raise. A restore that was interrupted goes on when it is called
+    again."""
+    back.require()
     if overlaps(area.location, target.location):
         raise Conflict(
             f"{target.location} and the savepoint at {area.location} overlap: choose another location"
@@ -95,12 +115,12 @@ def restore(
     note = json.dumps({"v": 1, "target": target.location, "at": at}).encode()
     area.write(mark, note)  # before the manifest is read: see savepoint_shelf.delete
     try:
-        return _restore(area, target, report_progress)
+        return _restore(area, target, report_progress, new_ids=back.step is ReturnStep.NEW_IDS)
     finally:
         area.remove(mark)
 
 
-def _restore(area: Area, target: Area, report_progress: ReportProgress) -> RestoredCopy:
+def _restore(area: Area, target: Area, report_progress: ReportProgress, *, new_ids: bool) -> RestoredCopy:
     manifest, saved = read_savepoint(area)
     wrong = differences(area, saved, read_files=False)
     if wrong:
@@ -110,15 +130,17 @@ def _restore(area: Area, target: Area, report_progress: ReportProgress) -> Resto
         keys, lambda key: area.read(f"{DATA}/{key}", SMALL_MAX_BYTES), manifest.source, target.location
     )
     there = {item.key: item for item in target.items()}
-    if there and not _is_mine(target, manifest):
+    mine = _mark_of(target, manifest) if there else None
+    ids = _ids(manifest, target, mine, there) if new_ids else {}
+    changed |= _renamed(area, keys, manifest, ids)
+    if there and mine is None:
         if there.keys() == keys and _is_same(target, there, saved, changed):
-            return RestoredCopy(manifest, False)
+            return RestoredCopy(manifest, False, _queries(manifest, ids))
         raise Conflict(
             f"{target.location} is not empty ({len(there)} objects): choose a location where nothing is"
         )
-    target.write(
-        MARK, json.dumps({"v": 1, "savepoint": manifest.id, "objects": manifest.objects_sha256}).encode()
-    )
+    mark = {"v": 1, "savepoint": manifest.id, "objects": manifest.objects_sha256, "ids": ids}
+    target.write(MARK, json.dumps(mark).encode())
     _copy(area, target, saved, there, changed, report_progress)
     _compare(target, saved, changed, manifest)
     found = problems_of(target)
@@ -126,7 +148,7 @@ def _restore(area: Area, target: Area, report_progress: ReportProgress) -> Resto
         raise Corrupt(f"{target.location} is not what savepoint {manifest.id} was: {found[0]}")
     target.flush()
     target.remove(MARK)
-    return RestoredCopy(manifest, True)
+    return RestoredCopy(manifest, True, _queries(manifest, ids))
 
 
 def _is_same(
@@ -137,13 +159,72 @@ def _is_same(
     return all(target.read(key, SMALL_MAX_BYTES) == data for key, data in changed.items())
 
 
-def _is_mine(target: Area, manifest: Manifest) -> bool:
-    """Returns whether a restore of this very savepoint has begun there."""
+def _mark_of(target: Area, manifest: Manifest) -> dict[str, str] | None:
+    """Returns the ids, old to new, of a restore of this very savepoint that has begun there; None if none has."""
     try:
         body = json.loads(target.read(MARK, SMALL_MAX_BYTES))
     except (NotFound, Corrupt, ValueError, RecursionError):
+        return None
+    if not isinstance(body, dict) or body.get("objects") != manifest.objects_sha256:
+        return None
+    ids = body.get("ids")
+    return {old: new for old, new in ids.items() if _is_id(new)} if isinstance(ids, dict) else {}
+
+
+def _ids(
+    manifest: Manifest, target: Area, mine: Mapping[str, str] | None, there: Mapping[str, Item]
+) -> dict[str, str]:
+    """Returns a new id for each query: that of the copy that was begun, or is there already, else one that no query has."""
+
+    def known(query: SavedQuery) -> str | None:
+        if mine is not None:
+            return mine.get(query.id)
+        return _id_there(target, query) if there else None
+
+    return {query.id: known(query) or str(uuid.uuid4()) for query in manifest.queries}
+
+
+def _id_there(target: Area, query: SavedQuery) -> str | None:
+    """Returns the id of a query of a complete copy, if it is a new one for ``query``."""
+    try:
+        data = target.read(_metadata_of(query), SMALL_MAX_BYTES)
+        found = parse_metadata(data)
+        is_new = found != query.id and query.id in parse_lineage(data)
+    except (NotFound, Corrupt, Malformed):
+        return None
+    return found if is_new and _is_id(found) else None
+
+
+def _renamed(
+    area: Area, keys: Collection[str], manifest: Manifest, ids: Mapping[str, str]
+) -> dict[str, bytes]:
+    """Returns the metadata with the new ids, by key, and the checksum files beside it. Raises Corrupt."""
+    renamed = {}
+    for query in manifest.queries if ids else ():
+        key = _metadata_of(query)
+        try:
+            renamed[key] = renamed_metadata(area.read(f"{DATA}/{key}", SMALL_MAX_BYTES), ids[query.id])
+        except (NotFound, Malformed) as error:
+            raise Corrupt(f"savepoint {manifest.id} is damaged: {key} ({error})") from None
+        sidecar = hadoop_name(key)
+        if sidecar in keys:
+            renamed[sidecar] = hadoop_checksum(renamed[key])
+    return renamed
+
+
+def _metadata_of(query: SavedQuery) -> str:
+    return f"{query.path}/{METADATA}" if query.path else METADATA
+
+
+def _is_id(value: object) -> bool:
+    try:
+        return isinstance(value, str) and str(uuid.UUID(value)) == value
+    except ValueError:
         return False
-    return isinstance(body, dict) and body.get("objects") == manifest.objects_sha256
+
+
+def _queries(manifest: Manifest, ids: Mapping[str, str]) -> tuple[SeenQuery, ...]:
+    return tuple(SeenQuery(ids.get(query.id, query.id), query.batch) for query in manifest.queries)
 
 
 def _copy(

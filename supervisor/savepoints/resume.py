@@ -14,29 +14,31 @@ from pathlib import Path
 from typing import NamedTuple
 
 from supervisor.errors import Conflict, InvalidInput, NotFound
-from supervisor.model.checkpoint_expectation import SeenQuery
+from supervisor.model.going_back import GOES_ON, NOTHING_SAID, GoingBack, ReturnWay, Said
 from supervisor.model.location import normalise, overlaps
 from supervisor.model.records import BlobRef
 from supervisor.operations.context import CommandContext
+from supervisor.operations.going_back import before_copy, grounds_of, opener
 from supervisor.operations.jobs import Did, Done
 from supervisor.operations.savepoint_resume import Basis, Revision, savepoint_detail
 from supervisor.operations.signing import signature_for
 from supervisor.savepoints.create import ReportProgress, manifest_at
-from supervisor.savepoints.manifest import Manifest
+from supervisor.savepoints.manifest import Manifest, seen_queries
 from supervisor.savepoints.operations import find_savepoint, restore_to
 from supervisor.savepoints.target import fresh_location
-from supervisor.spec.job import canonical_json, from_canonical, spec_sha256
+from supervisor.spec.job import JobSpec, canonical_json, from_canonical, spec_sha256
 from supervisor.spec.moved import moved_spec
 
 
 class Planned(NamedTuple):
     """Describes a resume before it is done. ``old`` and ``new`` are the locations of the checkpoints.
-    ``manifest`` is that of the savepoint, which may be another job's."""
+    ``manifest`` is that of the savepoint, which may be another job's. ``back`` says whether its queries get new ids."""
 
     name: str
     manifest: Manifest
     old: str
     new: str
+    back: GoingBack = GOES_ON
 
 
 class Resumed(NamedTuple):
@@ -54,16 +56,17 @@ def resume_from(
     spec_of: Callable[[], BlobRef] | None = None,
     by: str = "",
     sign_with: Path | None = None,
+    said: Said = NOTHING_SAID,
 ) -> Resumed:
     """Resumes a job from a savepoint. ``which`` is the id or location of the savepoint, or None for the
     newest. ``to`` is the location of the checkpoint from now on; if it is None, ``fresh_location`` chooses
     one. ``spec_of`` returns the spec of the new revision (``rollback --from-savepoint``); if it is None, it is the present
     one. ``by`` is who asked for it, for people, and ``sign_with`` the private key that signs the spec with its new
-    checkpoint.
+    checkpoint. ``said`` is what is said of the sink.
 
     ``begun`` is called before the first object is copied. Raises NotFound (no savepoint), Conflict (the job
-    may run; the location is taken, not empty, or overlaps), Corrupt (the savepoint is damaged), and what
-    ZooKeeper and the store raise.
+    may run; the location is taken, not empty, or overlaps; its sink would lose rows), Corrupt (the savepoint
+    is damaged), and what ZooKeeper and the store raise.
     """
     blobs = context.blobs()
     context.bootstrap_or_check(blobs)
@@ -89,14 +92,25 @@ def resume_from(
     data = canonical_json(moved)
     signature = signature_for(context.settings, name, spec_sha256(moved), sign_with)
     context.commands.check_location(name, target)
-    planned = Planned(name, manifest, here, target)
+    way = ReturnWay.RESUME if spec_of is None else ReturnWay.ROLLBACK
+    back = _decided(context, way, name, manifest, spec, said)
+    planned = Planned(name, manifest, here, target, back)
     begun(planned)
-    restored = restore_to(context.settings, saved, target, spec.conf, report_progress)
+    restored = restore_to(context.settings, saved, target, spec.conf, back, report_progress)
     stored = blobs.put_spec(name, basis.uid, basis.next_revision, data)
     ref = replace(stored, signature=signature)
-    queries = tuple(SeenQuery(query.id, query.batch) for query in restored.manifest.queries)
-    done = context.commands.resume_from(Revision(basis, ref, moved.scheduling(), manifest.id, queries, by))
+    revision = Revision(basis, ref, moved.scheduling(), manifest.id, restored.queries, by)
+    done = context.commands.resume_from(revision)
     return Resumed(done, planned)
+
+
+def _decided(
+    context: CommandContext, way: ReturnWay, name: str, manifest: Manifest, spec: JobSpec, said: Said
+) -> GoingBack:
+    """Asks about the sink of the job. Raises Conflict if it would lose rows."""
+    opened, queries = opener(context.settings, spec), seen_queries(manifest)
+    grounds = grounds_of(context, name)
+    return before_copy(way, queries, grounds, manifest.source, spec, said, opened).require()
 
 
 def _is_done(basis: Basis, checkpoint: str, savepoint: str, to: str | None) -> bool:

@@ -55,6 +55,9 @@ def _smaller(lease: Lease) -> Iterator[Lease]:
     for less in giving_up:
         lease = replace(lease, **less(lease))
         yield lease
+    while lease.remembered is not None and lease.remembered.sinks:
+        lease = replace(lease, remembered=replace(lease.remembered, sinks=lease.remembered.sinks[1:]))
+        yield lease
     while lease.remembered is not None and lease.remembered.elsewhere:
         lease = replace(lease, remembered=replace(lease.remembered, elsewhere=lease.remembered.elsewhere[1:]))
         yield lease

@@ -24,6 +24,7 @@ from supervisor.model.checkpoint_expectation import (
     SeenQuery,
     queries_of,
     with_batches,
+    with_sinks,
     with_unnamed,
 )
 from supervisor.model.lag_window import EMPTY
@@ -34,6 +35,7 @@ from supervisor.model.records import Progress, QueryProgress, QueryState, clip
 from supervisor.model.root_cause import cause_text
 from supervisor.model.secret_words import covered
 from supervisor.model.silence import PROBE_AFTER, PROBE_EVERY
+from supervisor.model.sinks import SeenSink
 from supervisor.model.usage import QueryUse
 from supervisor.records.codec import encode
 from supervisor.shim.state import InPlace, Life, QueryLife, Reported
@@ -235,8 +237,11 @@ def remembered(launch: Launch, life: Life) -> CheckpointExpectation | None:
         return launch.remembered
     there = _in_place(launch, life)
     known = with_batches(launch.remembered, [SeenQuery(each.id, each.batch_id) for each in there])
+    sinks = [SeenSink(each.id, each.batch_id, each.sink) for each in there if each.sink is not None]
     return with_unnamed(
-        known, (each.id for each in there if each.unnamed), (each.id for each in there if not each.unnamed)
+        with_sinks(known, sinks),
+        (each.id for each in there if each.unnamed),
+        (each.id for each in there if not each.unnamed),
     )
 
 

@@ -28,6 +28,8 @@ from supervisor.model.driver_user import DriverUser
 from supervisor.model.location import LOCATION_MAX_BYTES
 from supervisor.model.records import Progress, clip
 from supervisor.model.root_cause import cause_text
+from supervisor.model.secret_words import covered
+from supervisor.model.sinks import NamedSink, named_sink
 from supervisor.model.web_address import web_address
 from supervisor.shim.state import InPlace, Reported
 
@@ -186,14 +188,14 @@ def _committed(body: dict[str, Any]) -> tuple[InPlace, ...]:
         or not 0 < len(checkpoint.encode(errors="replace")) <= LOCATION_MAX_BYTES
     ):
         return ()
-    reported = body.get("committed")
+    reported, sink = body.get("committed"), _sink(body.get("sink"))
     batches = (
         list(reported.items())[:QUERIES_MAX]
         if isinstance(reported, dict)
         else [(body.get("id"), body.get("batch_id"))]
     )
     return tuple(
-        InPlace(query_id, batch, checkpoint, body.get("unnamed") is True)
+        InPlace(query_id, batch, checkpoint, body.get("unnamed") is True, sink)
         for query_id, batch in batches
         if isinstance(query_id, str)
         and 0 < len(query_id) <= _ID_MAX_CHARS
@@ -206,6 +208,13 @@ def _committed(body: dict[str, Any]) -> tuple[InPlace, ...]:
         and not isinstance(batch, bool)
         and 0 <= batch <= BATCH_ID_MAX
     )
+
+
+def _sink(value: Any) -> NamedSink | None:
+    """Returns the sink from its class and what Spark calls it, or None."""
+    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(each, str) for each in value):
+        return None
+    return named_sink(value[0], covered(value[1]))
 
 
 def _one_line(value: Any) -> str:

@@ -17,6 +17,7 @@ from supervisor.model.launch import Launch
 from supervisor.model.out_of_memory import Oom
 from supervisor.model.records import Cause, ClusterWait, Ownership, Phase, Progress
 from supervisor.model.seen import Seen
+from supervisor.model.sinks import NamedSink
 from supervisor.model.transaction import Transaction
 from supervisor.model.usage import DirectoryUse, ResourceUse
 from supervisor.records.layout import Layout
@@ -203,12 +204,13 @@ class TreeSeen:
 
 class InPlace(NamedTuple):
     """Names a committed batch of a query, and the location of the query's checkpoint as Spark spells it. ``unnamed`` says
-    that this is a directory of a random name, which no start finds again."""
+    that this is a directory of a random name, which no start finds again. ``sink`` is None if that is not said."""
 
     id: str
     batch_id: int
     checkpoint: str
     unnamed: bool = False
+    sink: NamedSink | None = None
 
 
 @dataclass(frozen=True, slots=True)

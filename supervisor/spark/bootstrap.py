@@ -43,6 +43,7 @@ REPORT_MAX_BYTES = 8192
 MESSAGE_MAX_CHARS = 1024
 CAUSE_MAX_CHARS = 300
 KIND_MAX_CHARS = 120
+SINK_MAX_CHARS = 512
 SESSION_POLL_S = 1.0
 BARRIER_POLL_S = 0.02
 NOT_BEGUN = 78  # EX_CONFIG; the shim knows why from the verdict
@@ -207,6 +208,7 @@ class Watch:
             str, float
         ] = {}  # query id → seconds between the begins of its batches, as it asked for
         self.unnamed: set[str] = set()  # ids of queries whose directory has a random name
+        self.sinks: dict[str, tuple[str, str]] = {}  # query id → class of its sink, and what Spark calls that
         self.spark_ui = ""  # the address of Spark's UI, if it has one
         self.master = ""  # as the session has it, whoever has set it
         self._waiting: dict[str, Callable[[Any], None]] = {
@@ -318,6 +320,7 @@ class Watch:
                 self.unnamed.add(str(query.id))
             self.note_trigger(query)
             self.note_start(query)
+            self.note_sink(query)
             return query
 
         return watched
@@ -371,6 +374,17 @@ class Watch:
         except Exception:  # noqa: BLE001 - as with its place: nothing is said of it
             pass
 
+    def note_sink(self, query: Any) -> None:
+        """Notes which class writes what the query gives: it says what its sink remembers. Progress reports carry it."""
+        try:
+            sink = query._jsq.streamingQuery().sink()
+            self.sinks[str(query.id)] = (
+                str(sink.getClass().getName()),
+                str(sink.toString())[:SINK_MAX_CHARS],
+            )
+        except Exception:  # noqa: BLE001 - as with its place: nothing is said of it
+            pass
+
     def note_place(self, query: Any) -> None:
         """Notes where the query keeps its checkpoint, which may be elsewhere than where the job says. Its
         progress reports carry that."""
@@ -387,7 +401,7 @@ class Watch:
             self.sessions.add(session)
             self._take_orders()
             session.streams.addListener(
-                listener(self.reports, self.orders, self.places, self.intervals, self.unnamed)
+                listener(self.reports, self.orders, self.places, self.intervals, self.unnamed, self.sinks)
             )
         except Exception:  # noqa: BLE001 - the application's session works; it is only not watched
             complain("a session is not watched")
@@ -406,7 +420,7 @@ class Watch:
         try:
             orders = beside("orders").Orders(self.reports.send_last, self.sessions, self.intervals)
             orders.send_progress = lambda progress: report_progress(
-                self.reports, progress, self.places, self.intervals, self.unnamed
+                self.reports, progress, self.places, self.intervals, self.unnamed, self.sinks
             )
             orders.send_end = lambda query: report_end(self.reports, orders, end_of(query))
             # a driver of another user than the supervisor's makes its socket elsewhere
@@ -517,11 +531,13 @@ def listener(
     places: dict[str, str] | None = None,
     intervals: dict[str, float] | None = None,
     unnamed: Collection[str] = (),
+    sinks: dict[str, tuple[str, str]] | None = None,
 ) -> Any:
     """Returns a StreamingQueryListener that reports. Its methods run on a thread of py4j and return at once.
 
-    ``places`` maps a query id to the location of its checkpoint, ``intervals`` to its trigger's seconds, and ``unnamed``
-    has the ids of those whose directory has a random name; they are filled while the application runs.
+    ``places`` maps a query id to the location of its checkpoint, ``intervals`` to its trigger's seconds, ``sinks`` to the
+    class of its sink and what Spark calls that. ``unnamed`` has the ids of those whose directory has a random name. They
+    are filled while the application runs.
     """
     # here: ``Watch`` waits for the application to import pyspark, so the bootstrap must not be the first
     from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -542,7 +558,7 @@ def listener(
                 run = str(event.progress.runId)
                 orders.committed[run] = orders.committed.get(run, 0) + 1
             if orders is None or orders.is_news(event.progress):
-                report_progress(reports, event.progress, places or {}, intervals or {}, unnamed)
+                report_progress(reports, event.progress, places or {}, intervals or {}, unnamed, sinks or {})
 
         def onQueryIdle(self, event: Any) -> None:
             reports.send("idle", query=name_of(event), id=str(event.id))
@@ -564,7 +580,8 @@ def report_progress(
     progress: Any,
     places: dict[str, str],
     intervals: dict[str, float],
-    unnamed: Collection[str] = (),
+    unnamed: Collection[str],
+    sinks: dict[str, tuple[str, str]],
 ) -> None:
     """Reports a batch; the rest is as above."""
     try:
@@ -573,6 +590,7 @@ def report_progress(
             "checkpoint": places.get(key),
             "trigger_interval_s": intervals.get(key),
             "unnamed": key in unnamed,
+            "sink": sinks.get(key),
         }
         more = {name: value for name, value in known.items() if value}
         reports.send("progress", **progress_of(progress), **more)

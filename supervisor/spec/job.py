@@ -530,6 +530,8 @@ def canonical_json(spec: JobSpec) -> bytes:
     for key, silent in _ADDED_LATER_AT_THE_TOP.items():
         if body[key] == silent:
             del body[key]
+    if "savepoints" in body and body["savepoints"]["sink"] is None:
+        del body["savepoints"]["sink"]
     update, default = body.get("update", {}), _ADDED_LATER_AT_THE_TOP["update"]
     for key in _ADDED_TO_UPDATE:
         if key in update and update[key] == default[key]:

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
+from supervisor.model.sinks import SinkMemory
 from supervisor.settings.restart import DAY_S
 from supervisor.settings.sections import Section, between
 from supervisor.settings.units import DurationS
@@ -18,7 +19,8 @@ KEEP: Final = 8
 
 class SavepointSettings(Section):
     """Says when savepoints are made on a schedule. If ``every`` is null, none are. ``keep`` and ``max_age``
-    (null: no limit) apply to those made on a schedule only.
+    (null: no limit) apply to those made on a schedule only. ``sink`` says what the job's sinks remember of batches
+    (``model.sinks.SinkMemory``); null: what the supervisor sees.
     """
 
     every_s: Annotated[DurationS, between(EVERY_MIN_S, 365 * DAY_S)] | None = Field(
@@ -28,6 +30,12 @@ class SavepointSettings(Section):
     max_age_s: Annotated[DurationS, between(EVERY_MIN_S, 3650 * DAY_S)] | None = Field(
         default=None, alias="max_age"
     )
+    sink: Literal["repeats", "transactional", "remembers"] | None = None
+
+    @property
+    def memory(self) -> SinkMemory | None:
+        """Returns what ``sink`` says, or None."""
+        return SinkMemory(self.sink) if self.sink is not None else None
 
     @model_validator(mode="after")
     def _consistent(self) -> SavepointSettings:

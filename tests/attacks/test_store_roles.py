@@ -31,6 +31,7 @@ from supervisor.clients.store.removal import open_removal
 from supervisor.clients.store.s3 import S3Store
 from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.errors import AccessDenied, Corrupt
+from supervisor.model.going_back import GOES_ON
 from supervisor.operations.checkpoints import Located
 from supervisor.registry.blobs import Blobs, ClusterMark
 from supervisor.savepoints.operations import create_savepoint, restore_to, shelf_of
@@ -294,7 +295,7 @@ def test_a_supervisor_does_its_work(roles: Roles, known_spec: str, tmp_path: Pat
         )
         shelf = shelf_of(settings)
         area = open_area(f"s3://{STORE}/prod/etl/savepoints/orders/{saved.id}", roles.access)
-        restore_to(settings, area, f"s3a://{CHECKPOINTS}/streams/restored", {}, lambda *_: None)
+        restore_to(settings, area, f"s3a://{CHECKPOINTS}/streams/restored", {}, GOES_ON, lambda *_: None)
         removal = open_removal(f"s3a://{CHECKPOINTS}/streams/restored", roles.access)
         assert removal.remove_batch(lambda: None).objects
         shelf.delete("orders", saved.id)

@@ -16,6 +16,7 @@ from tests.waiting import wait_until
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 JOB = "lost"
+REPEATS = {"sink": "repeats"}
 
 
 @dataclass
@@ -74,7 +75,7 @@ def test_no_start_from_nothing_nor_from_the_checkpoint_of_another(
     fleet: FreshFleet, moto_server: MotoServer
 ) -> None:
     s3 = moto_server.client()
-    first = fleet.submit(JOB)
+    first = fleet.submit(JOB, savepoints=REPEATS)
     fleet.wait_batches(JOB)
     fleet.ok("suspend", JOB, "--wait")
     fleet.ok("checkpoint", "verify", JOB)
@@ -86,7 +87,7 @@ def test_no_start_from_nothing_nor_from_the_checkpoint_of_another(
     assert objects(s3, fleet) == {}
 
     fleet.ok("cancel", JOB, "--wait")
-    second = fleet.submit(JOB)
+    second = fleet.submit(JOB, savepoints=REPEATS)
     assert second != first
     refused(fleet, "missing or empty")  # what is remembered survives the uid
 

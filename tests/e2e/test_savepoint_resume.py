@@ -73,7 +73,7 @@ def test_back_to_a_savepoint_and_from_there_as_if_nothing_had_happened(
     fleet: ReturningFleet, moto_server: MotoServer
 ) -> None:
     s3 = moto_server.client()
-    fleet.submit(JOB, health=HEALTH)
+    fleet.submit(JOB, health=HEALTH, savepoints={"sink": "repeats"})
     fleet.wait_batches(JOB, timeout_s=PATIENCE_S)
     assert "verified" in fleet.ok("suspend", JOB, "--savepoint", "before").out
     saved = json.loads(fleet.ok("savepoint", "show", JOB, "before", "-o", "json").out)

@@ -57,10 +57,12 @@ def test_back_to_the_savepoint_that_was_made_before_the_hand_over(
     fleet: ReturningFleet, moto_server: MotoServer, tmp_path: Path
 ) -> None:
     s3, update = moto_server.client(), {"rollback": "savepoint"}
-    fleet.submit(JOB, health=HEALTH, update=update)
+    fleet.submit(JOB, health=HEALTH, update=update, savepoints={"sink": "repeats"})
     fleet.wait_batches(JOB, timeout_s=PATIENCE_S)
     old = fleet.show(JOB)["checkpoint"]
-    path = fleet.spec_file(JOB, application=failing(tmp_path), health=HEALTH, update=update)
+    path = fleet.spec_file(
+        JOB, application=failing(tmp_path), health=HEALTH, update=update, savepoints={"sink": "repeats"}
+    )
     fleet.ok("apply", str(path))
 
     def rolled_back() -> bool:
@@ -92,6 +94,6 @@ def test_back_to_the_savepoint_that_was_made_before_the_hand_over(
     assert (newest["state"], failed["state"], stable["state"]) == ("running", "rolled_back", "superseded")
     assert newest["why"] == f"revision 1 again, from savepoint {savepoint}"
     assert newest["by"].startswith("supervisor:")
-    plain = fleet.spec_file(JOB, health=HEALTH, update=update)
+    plain = fleet.spec_file(JOB, health=HEALTH, update=update, savepoints={"sink": "repeats"})
     assert "unchanged" in fleet.ok("apply", str(plain)).out
     fleet.ok("cancel", JOB, "--wait")

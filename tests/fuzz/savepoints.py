@@ -19,6 +19,7 @@ from typing import Any
 
 from supervisor.cli.main import run_command
 from supervisor.errors import SupervisorError
+from supervisor.model.going_back import GOES_ON
 from supervisor.savepoints import operations as savepoint_operations
 from supervisor.savepoints.create import Creation
 from supervisor.savepoints.restore import restore
@@ -284,7 +285,7 @@ class OddShelf:
         checkpoint = f"file://{self.shelves.checkpoint('odd')}"
         self._try("status", lambda: savepoint_operations.schedule_of(settings, "odd", checkpoint, policy))
         target = self.outside / "target"
-        self._try("restore", lambda: restore(area(self.odd / some[0]), area(target), AT))
+        self._try("restore", lambda: restore(area(self.odd / some[0]), area(target), AT, GOES_ON))
         shutil.rmtree(target, ignore_errors=True)
 
     def _leader(self) -> None:

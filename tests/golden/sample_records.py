@@ -165,6 +165,7 @@ REMEMBERED = CheckpointExpectation(
     accepted="op0",
     elsewhere=("fedcba9876543210 ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 7",),
     unnamed=("ff7b2486",),
+    sinks=("ff7b2486-db9c-40b5-91ab-94bbc3f36e3d 41 delta s3a://bucket/clicks",),
 )
 
 UPDATE = Update(

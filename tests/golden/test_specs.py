@@ -93,7 +93,7 @@ SPOKEN: dict[str, tuple[str, str, bytes]] = {
         "checkpoint_on_cancel: keep",
         b'"checkpoint_on_cancel":"delete"',
     ),
-    "savepoints": (f"{FULL}savepoints: {{every: 1h, keep: 5}}\n", "", b'"savepoints":{'),
+    "savepoints": (f"{FULL}savepoints: {{every: 1h, keep: 5, sink: transactional}}\n", "", b'"savepoints":{'),
     "logs": (
         f"{FULL}logs: {{keep: 5, upload: on_exit}}\n",
         "logs: {upload: off}",

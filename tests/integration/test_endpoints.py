@@ -22,6 +22,7 @@ from supervisor.daemon.host.preflight import KnownCheckpoint, check_of
 from supervisor.daemon.process.assemble import Assembly
 from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
+from supervisor.model.going_back import GOES_ON
 from supervisor.model.records import Assignment, BlobRef, PendingDeletion
 from supervisor.operations.checkpoints import Located, tree_of
 from supervisor.savepoints.manifest import Begun
@@ -161,6 +162,7 @@ WAYS: dict[str, Callable[[Settings, dict[str, str]], object]] = {
         find_savepoint(given, "a", f"file://{given.store.url[7:]}/x", {}),
         PLACE,
         conf,
+        GOES_ON,
         lambda _done, _of: None,
     ),
     "savepoint recorded": recorded,

@@ -34,8 +34,8 @@ class OtherSpark:
     s3a_jars: Path
 
 
-def other_spark() -> OtherSpark:
-    """The environment; fetching it takes minutes the first time."""
+def other_environment() -> tuple[Path, Path]:
+    """The home of that Spark and its Python; fetching them takes minutes the first time."""
     place = CACHE / f"pyspark-{VERSION}"
     with cached(place) as missing:
         if missing:
@@ -46,7 +46,13 @@ def other_spark() -> OtherSpark:
                 timeout=INSTALL_MAX_S,
             )
     (home,) = place.glob("lib/python3*/site-packages/pyspark")
-    return OtherSpark(home, place / "bin" / "python", s3a_jars(home))
+    return home, place / "bin" / "python"
+
+
+def other_spark() -> OtherSpark:
+    """The same, with what it needs for S3A."""
+    home, python = other_environment()
+    return OtherSpark(home, python, s3a_jars(home))
 
 
 def kafka_connector() -> list[Path]:

@@ -11,19 +11,23 @@ from supervisor.clients.task_child import GoOn, run_task, serve
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.errors import Conflict, Corrupt, NotFound, NotYet, SupervisorError
 from supervisor.model.checkpoint_expectation import SeenQuery
+from supervisor.model.going_back import ReturnWay, Said
 from supervisor.model.location import normalise
 from supervisor.model.records import BlobRef
 from supervisor.model.savepoint_policy import SavepointPolicy
+from supervisor.model.sinks import decode_sinks, encode_sinks
 from supervisor.operations.checkpoints import Located
 from supervisor.operations.context import store_of
+from supervisor.operations.going_back import Grounds, before_copy, opener
 from supervisor.records.layout import Layout
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.checkpoint_claims import CheckpointClaims
-from supervisor.savepoints.manifest import Begun
+from supervisor.savepoints.manifest import Begun, seen_queries
 from supervisor.savepoints.operations import create_savepoint, find_savepoint, restore_to, shelf_of
+from supervisor.savepoints.restore import read_savepoint
 from supervisor.savepoints.shelf import Shelf
 from supervisor.settings.file import Settings
-from supervisor.spec.job import from_canonical
+from supervisor.spec.job import JobSpec, from_canonical
 from supervisor.spec.s3a import bucket_of
 
 
@@ -78,11 +82,28 @@ class SavepointTasks:
         return Made(tuple(answer["batches"]), answer["objects"], answer["bytes"])
 
     def restore(
-        self, name: str, savepoint: str, to: str, spec: BlobRef, timeout_s: float, go_on: GoOn
+        self,
+        name: str,
+        savepoint: str,
+        to: str,
+        spec: BlobRef,
+        grounds: Grounds,
+        timeout_s: float,
+        go_on: GoOn,
     ) -> tuple[SeenQuery, ...]:
-        """Copies a savepoint to the location ``to``, which ``spec`` can reach, and returns its queries. Raises the errors of
-        ``savepoints.restore.restore``, and NotFound if there is no such savepoint."""
-        task = {"do": "restore", "name": name, "savepoint": savepoint, "to": to, "spec": _blob(spec)}
+        """Copies a savepoint to the location ``to``, which ``spec`` can reach, and returns the queries of the copy.
+        ``grounds`` are those of the job. Raises the errors of ``savepoints.restore.restore``, NotFound if there is no
+        such savepoint, and Conflict if the sink would lose rows."""
+        task = {
+            "do": "restore",
+            "name": name,
+            "savepoint": savepoint,
+            "to": to,
+            "spec": _blob(spec),
+            "checkpoint": grounds.checkpoint,
+            "known": [list(each) for each in grounds.known],
+            "sinks": encode_sinks(grounds.sinks),
+        }
         return tuple(SeenQuery(each[0], each[1]) for each in self._run(task, timeout_s, go_on)["queries"])
 
     def delete(self, name: str, savepoint: str, timeout_s: float, go_on: GoOn) -> None:
@@ -137,9 +158,14 @@ def _conf(settings: Settings, task: dict[str, Any], location: str) -> dict[str, 
     """Returns the properties of the job by which ``location`` is reached."""
     if bucket_of(normalise(location)) is None:  # nothing in the spec could matter
         return {}
+    return dict(_spec(settings, task).conf)
+
+
+def _spec(settings: Settings, task: dict[str, Any]) -> JobSpec:
+    """Returns the spec of the job. Raises Corrupt if it is not there."""
     ref = BlobRef(**task["spec"])
     try:
-        return dict(from_canonical(Blobs(store_of(settings)).read_spec(ref), ref.key).conf)
+        return from_canonical(Blobs(store_of(settings)).read_spec(ref), ref.key)
     except NotFound as error:  # that is no want of a checkpoint
         raise Corrupt(str(error)) from None
 
@@ -147,8 +173,14 @@ def _conf(settings: Settings, task: dict[str, Any], location: str) -> dict[str, 
 def _restore(settings: Settings, task: dict[str, Any]) -> dict[str, Any]:
     conf = _conf(settings, task, task["to"])
     saved = find_savepoint(settings, task["name"], task["savepoint"], conf)
-    manifest = restore_to(settings, saved, task["to"], conf, lambda _done, _of: None).manifest
-    return {"queries": [(query.id, query.batch) for query in manifest.queries]}
+    manifest = read_savepoint(saved)[0]
+    known = tuple(SeenQuery(*each) for each in task["known"])
+    grounds = Grounds(decode_sinks(task["sinks"]), known, task["checkpoint"])
+    spec, queries = _spec(settings, task), seen_queries(manifest)
+    opened = opener(settings, spec)
+    back = before_copy(ReturnWay.UPDATE, queries, grounds, manifest.source, spec, Said(), opened).require()
+    restored = restore_to(settings, saved, task["to"], conf, back, lambda _done, _of: None)
+    return {"queries": [list(query) for query in restored.queries]}
 
 
 def _create(settings: Settings, task: dict[str, Any], begun: Callable[[Begun], None]) -> dict[str, Any]:

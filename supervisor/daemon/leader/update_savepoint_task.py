@@ -18,11 +18,13 @@ from supervisor.errors import Conflict, InvalidInput, NotFound, SupervisorError
 from supervisor.model.location import normalise
 from supervisor.model.records import MOVED_DIGITS, BlobRef, JobRef, Ownership, SpecRevision, Update
 from supervisor.model.savepoint_policy import SavepointPolicy
-from supervisor.model.seen import Found
+from supervisor.model.seen import Found, Seen
 from supervisor.model.state import revision_before
 from supervisor.model.update_savepoint import restore_max_s, savepoint_id, target_of
 from supervisor.model.view import UpdateRestored
+from supervisor.operations.going_back import Grounds, remembered_grounds
 from supervisor.records.layout import Layout
+from supervisor.records.reading import seen
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.reference_room import fits_later
 from supervisor.registry.update_savepoint_writes import read_for_move
@@ -87,9 +89,11 @@ class UpdateSavepointTasks:
         forbidden = self.site.why_no_checkpoint(normalise(place))
         if forbidden is not None:
             raise InvalidInput(forbidden)
-        read_for_move(self.zoo, self.layout, job, place)  # is it somebody's? Then nothing is copied there
+        # is it somebody's? Then nothing is copied there
+        found = read_for_move(self.zoo, self.layout, job, place)
+        grounds = self._grounds(job, found)
         limit_s = restore_max_s(job.terms.start_timeout_s)
-        queries = self.tasks.restore(job.name, update.savepoint, place, before.spec, limit_s, go_on)
+        queries = self.tasks.restore(job.name, update.savepoint, place, before.spec, grounds, limit_s, go_on)
         moved = moved_spec(spec, place)
         stored = self.blobs.put_spec(job.name, job.uid, job.next_revision, canonical_json(moved))
         failed = moved_sha256(self._spec(job.spec), place)
@@ -98,6 +102,14 @@ class UpdateSavepointTasks:
         )
         log.info("update_savepoint_restored", job=job.name, uid=job.uid, savepoint=update.savepoint, to=place)
         return self.read(job, UpdateRestored(revision=revision, queries=queries, moved_sha256=failed))
+
+    def _grounds(self, job: JobRef, found: UpdateRestored) -> Grounds:
+        """Returns what the registry knows of the sinks and the batches of the job."""
+        path = self.layout.own(job.name)
+        own: Seen[Ownership] = seen(Ownership, self.zoo.read(path), path)
+        newest = found.lease.record.remembered if isinstance(found.lease, Found) else None
+        older = own.record.remembered if isinstance(own, Found) else None
+        return remembered_grounds(job.terms.checkpoint, newest, older)
 
     def read(self, job: JobRef, copied: UpdateRestored) -> UpdateRestored:
         """Returns ``copied`` with what its write rests on, as it is now. Raises Conflict if the place is somebody's."""

@@ -10,6 +10,7 @@ import pytest
 from supervisor.checkpoint.layout import crc32c, hadoop_checksum_fits, parse_sidecar, sidecar_fits
 from supervisor.checkpoint.schema_paths import hadoop_checksum, moved
 from supervisor.errors import Conflict, Corrupt
+from supervisor.model.going_back import GOES_ON
 from supervisor.savepoints.restore import restore, verify
 from tests.unit.checkpoint.golden import unpack
 from tests.unit.checkpoint.savepoints import AT, area, contents, create, place
@@ -60,32 +61,32 @@ def test_the_copy_names_its_own_place_and_its_checksum_fits(source: Path, tmp_pa
     create(source, tmp_path / "store")
     saved = area(place(tmp_path / "store"))
     target = tmp_path / "restored"
-    assert restore(saved, area(target), AT).did
+    assert restore(saved, area(target), AT, GOES_ON).did
     data = (target / NAMING).read_bytes()
     assert paths_in(data) == [f"file:{target}/{SCHEMA}"]
     assert data == naming(f"file:{target}/{SCHEMA}"), "and nothing else of it has changed"
     assert hadoop_checksum_fits((target / "state/0/_metadata/v2/.12.crc").read_bytes(), data)
     before, after = contents(source), contents(target)
     assert {key for key in after if after[key] != before.get(key)} == {NAMING, "state/0/_metadata/v2/.12.crc"}
-    assert restore(saved, area(target), AT).did is False
+    assert restore(saved, area(target), AT, GOES_ON).did is False
     assert verify(saved).problems == ()
 
 
 def test_a_savepoint_of_a_restored_checkpoint_can_be_restored_too(source: Path, tmp_path: Path) -> None:
     create(source, tmp_path / "store")
-    restore(area(place(tmp_path / "store")), area(tmp_path / "second"), AT)
+    restore(area(place(tmp_path / "store")), area(tmp_path / "second"), AT, GOES_ON)
     create(tmp_path / "second", tmp_path / "store", "two")
-    restore(area(place(tmp_path / "store", "two")), area(tmp_path / "third"), AT)
+    restore(area(place(tmp_path / "store", "two")), area(tmp_path / "third"), AT, GOES_ON)
     assert paths_in((tmp_path / "third" / NAMING).read_bytes()) == [f"file:{tmp_path}/third/{SCHEMA}"]
 
 
 def test_a_copy_that_names_another_place_is_not_the_same(source: Path, tmp_path: Path) -> None:
     create(source, tmp_path / "store")
     saved, target = area(place(tmp_path / "store")), tmp_path / "restored"
-    restore(saved, area(target), AT)
+    restore(saved, area(target), AT, GOES_ON)
     (target / NAMING).write_bytes((source / NAMING).read_bytes())
     with pytest.raises(Conflict, match="not empty"):
-        restore(saved, area(target), AT)
+        restore(saved, area(target), AT, GOES_ON)
 
 
 @pytest.mark.parametrize("elsewhere", ["file:/somewhere/else/0_ab", "s3a://bucket/x/0_ab", "", "nonsense"])
@@ -97,7 +98,7 @@ def test_a_path_that_leads_out_of_it_is_refused_with_nothing_written(
     (source / "state/0/_metadata/v2/.12.crc").write_bytes(hadoop_checksum(data))
     create(source, tmp_path / "store")
     with pytest.raises(Corrupt, match="not among what was saved"):
-        restore(area(place(tmp_path / "store")), area(tmp_path / "restored"), AT)
+        restore(area(place(tmp_path / "store")), area(tmp_path / "restored"), AT, GOES_ON)
     assert not (tmp_path / "restored").exists()
 
 

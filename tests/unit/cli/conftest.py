@@ -20,6 +20,9 @@ from tests.fakes.registry_bench import ROOT, Bench
 AUTHOR = "uid:1000@desk"
 """Who sits at every terminal of these tests."""
 
+REPEATS = "savepoints: {sink: repeats}"
+"""Is for the spec of a job that may go back, whatever batches its sink has got."""
+
 
 @dataclass
 class Ran:

@@ -104,7 +104,10 @@ def test_a_fork_has_the_spec_a_copy_of_the_checkpoint_and_files_of_its_own(
     assert only(inspected(copy)).commits.newest == 2 and contents(checkpoint) == before
     assert job.desired is Desired.RUNNING and job.fresh_start == job.op
     assert job.fork is not None and (job.fork.of, job.fork.copying) == ("clicks", False)
-    assert job.begins_with == pairs_of([SeenQuery(only(inspected(checkpoint)).id, 2)])
+    assert only(inspected(copy)).id != only(inspected(checkpoint)).id, (
+        "what a sink remembers of the one is not the other's"
+    )
+    assert job.begins_with == pairs_of([SeenQuery(only(inspected(copy)).id, 2)])
     spec, old = spec_of(terminal, "clicks-2"), spec_of(terminal, "clicks")
     assert (spec.resources.memory_bytes, spec.name, spec.application) == (
         3 << 30,
@@ -208,7 +211,9 @@ def test_the_same_sink_is_refused_unless_it_is_said_to_be_shared(terminal: Termi
     ran = terminal.run("fork", "plain", "plain-2", "--set", "conf.spark.x=1")
     assert (ran.code, "same sink" in ran.err, "{job}" in ran.err) == (4, True, True)
     assert terminal.run("fork", "plain", "plain-2", "--set", "env.SINK=b").code == 0
-    assert terminal.run("fork", "plain", "plain-3", "--shared-sink").code == 0
+    ran = terminal.run("fork", "plain", "plain-3", "--shared-sink")
+    assert (ran.code, "Only its owner knows" in ran.err) == (4, True)
+    assert terminal.run("fork", "plain", "plain-3", "--shared-sink", "--sink", "transactional").code == 0
 
 
 def test_the_place_of_an_unregistered_job_is_not_forked(terminal: Terminal, checkpoint: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,13 @@ from typing import Any
 import pytest
 
 from supervisor.act.transactions import transaction_for
+from supervisor.checkpoint.layout import parse_metadata
 from supervisor.daemon.leader import savepoint_task
 from supervisor.daemon.leader.savepoint_task import SavepointTasks, work
 from supervisor.daemon.leader.update_savepoint_task import UpdateSavepointTasks
 from supervisor.errors import Conflict, Corrupt, InvalidInput, NotFound, NotYet
 from supervisor.model.actions import Conclude, KeepSavepoint, RollBackToSavepoint
-from supervisor.model.checkpoint_expectation import queries_of
+from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of, queries_of
 from supervisor.model.records import (
     Cause,
     CheckpointClaim,
@@ -181,6 +183,47 @@ def test_the_job_goes_on_with_the_copy_in_one_write(terminal: Terminal, place: s
         (3, "running", f"revision 1 again, from savepoint {savepoint}", "supervisor:s1"),
         (2, "rolled_back", f"back to savepoint {savepoint}: revision 2 failed: boom", "uid:1000@desk"),
     ]
+
+
+def wrote_to(leader: Leader, place: str, sink: str) -> str:
+    """The target was seen to write there, and has planned a batch after the savepoint. Returns the id of the query."""
+    query = parse_metadata((Path(place) / "metadata").read_bytes())
+    newest = max(int(path.name) for path in (Path(place) / "offsets").iterdir() if path.name.isdigit())
+    shutil.copy(Path(place) / f"offsets/{newest}", Path(place) / f"offsets/{newest + 1}")
+    known = CheckpointExpectation(
+        place=place_of(place), queries=(f"{query} {newest}",), sinks=(f"{query} {newest} {sink}",)
+    )
+    leader.bench.put(f"{ROOT}/own/a", replace(leader.own.record, remembered=known))
+    return query
+
+
+def test_the_leader_goes_back_to_a_table_with_new_ids(terminal: Terminal, place: str) -> None:
+    leader, _, _ = failed(terminal, place)
+    query = wrote_to(leader, place, "delta s3a://b/t")
+    restored = leader.restore()
+    assert restored.revision is not None and query not in {each.id for each in restored.queries}
+    assert leader.restore().queries == restored.queries, "and goes on with those"
+    leader.roll_back(restored)
+    remembered = leader.own.record.remembered
+    assert remembered is not None and queries_of(remembered) == restored.queries
+    assert remembered.sinks, "what it wrote to is known still"
+
+
+@pytest.mark.parametrize(
+    ("sink", "words"),
+    [
+        ("file s3a://b/out", "would be lost"),
+        ("foreachBatch", "Only its owner knows.*rollback --from-savepoint"),
+    ],
+)
+def test_the_leader_never_goes_back_where_rows_would_be_lost(
+    terminal: Terminal, place: str, sink: str, words: str
+) -> None:
+    leader, savepoint, _ = failed(terminal, place)
+    wrote_to(leader, place, sink)
+    with pytest.raises(Conflict, match=words):
+        leader.restore()
+    assert not list(Path(place).parent.glob("*.from-*")), "nothing was copied"
 
 
 def test_apply_of_what_failed_changes_nothing_and_of_what_runs_neither(

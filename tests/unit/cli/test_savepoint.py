@@ -19,14 +19,14 @@ from supervisor.spark.state_reading import OpenedStore, StateOf
 from tests.unit.checkpoint.golden import inspected, only, unpack, without
 from tests.unit.checkpoint.savepoints import AT, area, begun, contents, files
 from tests.unit.checkpoint.savepoints import shelf as shelves
-from tests.unit.cli.conftest import Terminal
+from tests.unit.cli.conftest import REPEATS, Terminal
 
 
 @pytest.fixture
 def checkpoint(terminal: Terminal, tmp_path: Path) -> Path:
     """Of the job ``clicks``, which is registered."""
     found = unpack("hdfs-v1", tmp_path)
-    assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {found}")).code == 0
+    assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {found}\n{REPEATS}")).code == 0
     return found
 
 
@@ -158,7 +158,7 @@ def test_restore_refuses_what_another_job_has_and_where_its_own_may_run(
     terminal: Terminal, checkpoint: Path
 ) -> None:
     terminal.run("savepoint", "create", "clicks", "one")
-    terminal.run("submit", terminal.spec("other", f"checkpoint: {terminal.home}/others"))
+    terminal.run("submit", terminal.spec("other", f"checkpoint: {terminal.home}/others\n{REPEATS}"))
     ran = terminal.run("savepoint", "restore", "clicks", "--to", f"{terminal.home}/others/below")
     assert (ran.code, "belongs to job other" in ran.err) == (4, True)
     shutil.rmtree(checkpoint)
@@ -195,7 +195,7 @@ def test_submit_from_a_savepoint(terminal: Terminal, checkpoint: Path) -> None:
     terminal.run("savepoint", "create", "clicks", "one")
     fresh = terminal.home / "fresh"
     assert terminal.run("cancel", "clicks").code == 0
-    spec = terminal.spec("clicks", f"checkpoint: {fresh}")
+    spec = terminal.spec("clicks", f"checkpoint: {fresh}\n{REPEATS}")
     ran = terminal.run("submit", spec, "--from-savepoint", "one", "--dry-run")
     assert (ran.code, fresh.exists()) == (0, False)
     ran = terminal.run("submit", spec, "--from-savepoint", "one", "-o", "json")
@@ -252,7 +252,7 @@ def test_opened_with_spark_as_well(
 
 def test_submit_from_a_savepoint_of_another_job_by_its_location(terminal: Terminal, checkpoint: Path) -> None:
     terminal.run("savepoint", "create", "clicks", "one")
-    spec = terminal.spec("copy", f"checkpoint: {terminal.home}/copy-ck")
+    spec = terminal.spec("copy", f"checkpoint: {terminal.home}/copy-ck\n{REPEATS}")
     assert terminal.run("submit", spec, "--from-savepoint", "one").code == 3
     assert (
         terminal.run("submit", spec, "--from-savepoint", f"{terminal.home}/store/savepoints/clicks/one").code
@@ -266,16 +266,18 @@ def test_what_submit_from_a_savepoint_refuses(terminal: Terminal, checkpoint: Pa
     full = terminal.home / "full"
     full.mkdir()
     (full / "mine").write_text("x")
-    ran = terminal.run("submit", terminal.spec("a", f"checkpoint: {full}"), "--from-savepoint", location)
+    ran = terminal.run(
+        "submit", terminal.spec("a", f"checkpoint: {full}\n{REPEATS}"), "--from-savepoint", location
+    )
     assert (ran.code, "is not empty" in ran.err) == (4, True)
     assert terminal.run("show", "a").code == 3, "nothing was registered"
     bare = terminal.home / "bare.yaml"
     bare.write_text("name: bare\napplication: app.py\n")
     assert terminal.run("submit", str(bare), "--from-savepoint", location).code == 2
-    two = [terminal.spec(name, f"checkpoint: {terminal.home}/{name}") for name in ("b", "c")]
+    two = [terminal.spec(name, f"checkpoint: {terminal.home}/{name}\n{REPEATS}") for name in ("b", "c")]
     assert terminal.run("submit", *two, "--from-savepoint", location).code == 2
     ran = terminal.run(
-        "submit", terminal.spec("d", f"checkpoint: {checkpoint}"), "--from-savepoint", location
+        "submit", terminal.spec("d", f"checkpoint: {checkpoint}\n{REPEATS}"), "--from-savepoint", location
     )
     assert ran.code == 4
     assert only(inspected(checkpoint)).offsets.newest == 13
@@ -284,7 +286,7 @@ def test_what_submit_from_a_savepoint_refuses(terminal: Terminal, checkpoint: Pa
 def test_delete_refuses_where_a_job_has_its_checkpoint(terminal: Terminal, checkpoint: Path) -> None:
     terminal.run("savepoint", "create", "clicks", "one")
     place = terminal.home / "store/savepoints/clicks/one"
-    terminal.run("submit", terminal.spec("careless", f"checkpoint: {place}/data"))
+    terminal.run("submit", terminal.spec("careless", f"checkpoint: {place}/data\n{REPEATS}"))
     ran = terminal.run("savepoint", "delete", "clicks", "one")
     assert (ran.code, "belongs to job careless" in ran.err) == (4, True)
     (place / "restores").mkdir()

@@ -14,7 +14,7 @@ from supervisor.spec.s3a import S3Access
 from tests.testbed.moto import MotoServer
 from tests.unit.checkpoint.golden import inspected, only, unpack
 from tests.unit.checkpoint.test_inspect import upload
-from tests.unit.cli.conftest import Terminal
+from tests.unit.cli.conftest import REPEATS, Terminal
 
 ENDPOINT = "spark.hadoop.fs.s3a.endpoint"
 
@@ -83,7 +83,7 @@ def test_the_whole_round_on_s3(
     )
     terminal.config.write_text(config)
     location = upload(unpack("files", tmp_path), moto_server, s3_bucket)
-    assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {location}")).code == 0
+    assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {location}\n{REPEATS}")).code == 0
     ran = terminal.run("savepoint", "create", "clicks", "one", "-o", "json")
     assert (ran.code, ran.json["location"]) == (0, f"s3://{other}/store/savepoints/clicks/one"), ran.err
     assert terminal.run("savepoint", "verify", "clicks").code == 0
@@ -108,7 +108,7 @@ def test_beside_the_checkpoint_where_the_store_is_elsewhere(
     )
     terminal.config.write_text(config)
     checkpoint = unpack("files", tmp_path)
-    assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {checkpoint}")).code == 0
+    assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {checkpoint}\n{REPEATS}")).code == 0
     ran = terminal.run("savepoint", "create", "clicks", "one", "-o", "json")
     assert (ran.code, ran.json["location"]) == (0, f"file://{checkpoint}.savepoints/clicks/one"), ran.err
     assert terminal.run("savepoint", "list", "-o", "json").json[0]["state"] == "complete"

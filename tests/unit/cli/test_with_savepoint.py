@@ -23,7 +23,7 @@ from tests.testbed.moto import MotoServer
 from tests.unit.checkpoint.golden import inspected, only, unpack
 from tests.unit.checkpoint.savepoints import Dying, Killed, Life, contents
 from tests.unit.checkpoint.test_inspect import upload
-from tests.unit.cli.conftest import Terminal
+from tests.unit.cli.conftest import REPEATS, Terminal
 
 BATCH = 12
 
@@ -32,7 +32,7 @@ BATCH = 12
 def checkpoint(terminal: Terminal, tmp_path: Path) -> Path:
     """Of the job ``clicks``, which is registered; its last committed batch is 12."""
     found = unpack("hdfs-v1", tmp_path)
-    assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {found}")).code == 0
+    assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {found}\n{REPEATS}")).code == 0
     return found
 
 
@@ -146,7 +146,7 @@ def test_a_failed_and_a_quarantined_job_go_on_from_a_savepoint(terminal: Termina
 
 def test_the_savepoint_of_another_job_only_by_its_location(terminal: Terminal, saved: Path) -> None:
     other = unpack("join", terminal.home)
-    terminal.run("submit", terminal.spec("other", f"checkpoint: {other}"))
+    terminal.run("submit", terminal.spec("other", f"checkpoint: {other}\n{REPEATS}"))
     terminal.run("savepoint", "create", "other", "theirs")
     terminal.run("cancel", "other")
     terminal.bench.zoo.remove(terminal.bench.layout.checkpoint(digest(str(other))))
@@ -166,7 +166,7 @@ def test_what_it_refuses_leaves_no_copy(terminal: Terminal, saved: Path) -> None
     refused(3, "has no savepoint none", which="none")
     refused(2, "leave out --accept-fresh-start", "--accept-fresh-start")
     refused(2, "is relative", "--to", "relative")
-    terminal.run("submit", terminal.spec("other", f"checkpoint: {terminal.home}/others"))
+    terminal.run("submit", terminal.spec("other", f"checkpoint: {terminal.home}/others\n{REPEATS}"))
     refused(4, "belongs to job other", "--to", f"{terminal.home}/others/below")
     terminal.bench.set_own("clicks", OwnState.DRAINING)
     refused(4, "suspend clicks --wait")
@@ -349,7 +349,7 @@ def moments(total: int) -> list[int]:
 def small(terminal: Terminal, tmp_path: Path) -> Path:
     """The checkpoint of ``clicks``, of few files; it has savepoint ``one``."""
     found = unpack("files", tmp_path)
-    assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {found}")).code == 0
+    assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {found}\n{REPEATS}")).code == 0
     assert terminal.run("savepoint", "create", "clicks", "one").code == 0
     return found
 
@@ -441,7 +441,7 @@ def test_on_s3_from_bucket_to_bucket_and_not_while_it_cannot_be_reached(
     location = upload(unpack("files", tmp_path), moto_server, s3_bucket)
     access = S3Access(moto_server.endpoint_url)
     newest = only(inspected(location, access)).commits.newest
-    assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {location}")).code == 0
+    assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {location}\n{REPEATS}")).code == 0
     assert terminal.run("suspend", "clicks", "--savepoint", "one").code == 0
     at("http://127.0.0.1:9")
     with pytest.MonkeyPatch.context() as patch:

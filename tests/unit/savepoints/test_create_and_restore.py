@@ -13,6 +13,7 @@ import pytest
 from supervisor.checkpoint.judge import judge
 from supervisor.clients.store.area import Area, open_area
 from supervisor.errors import Conflict, Corrupt, InvalidInput, NotFound
+from supervisor.model.going_back import GOES_ON
 from supervisor.savepoints.choice import belongs, is_needed
 from supervisor.savepoints.create import ROUNDS_MAX, Creation, manifest_at
 from supervisor.savepoints.manifest import SavepointStage, checked_id, decode_begun, decode_manifest, new_id
@@ -250,11 +251,11 @@ def test_created_again_it_is_the_same(tmp_path: Path) -> None:
 def test_restored_it_is_a_checkpoint_without_traces(name: str, tmp_path: Path) -> None:
     create(unpack(name, tmp_path), tmp_path / "store")
     saved, target = area(place(tmp_path / "store")), tmp_path / "fresh" / "ck"
-    assert restore(saved, area(target), AT).did
+    assert restore(saved, area(target), AT, GOES_ON).did
     assert contents(target) == contents(place(tmp_path / "store") / "data")
     assert judge(inspected(target)) == ()
     assert not [*saved.items("restores")]
-    again = restore(saved, area(target), AT)
+    again = restore(saved, area(target), AT, GOES_ON)
     assert not again.did, "asked for again after the answer was lost: fine"
 
 
@@ -264,15 +265,15 @@ def test_nothing_is_restored_over_anything(tmp_path: Path) -> None:
     before = contents(source)
     saved = area(place(tmp_path / "store"))
     with pytest.raises(Conflict, match="is not empty"):
-        restore(saved, area(source), AT)
+        restore(saved, area(source), AT, GOES_ON)
     assert contents(source) == before
     with pytest.raises(Conflict, match="overlap"):
-        restore(saved, area(place(tmp_path / "store") / "data"), AT)
+        restore(saved, area(place(tmp_path / "store") / "data"), AT, GOES_ON)
     create(source, tmp_path / "store", "two")
     (tmp_path / "half").mkdir()
     (tmp_path / "half" / MARK).write_text(json.dumps({"v": 1, "savepoint": "other", "objects": "of another"}))
     with pytest.raises(Conflict):
-        restore(saved, area(tmp_path / "half"), AT)
+        restore(saved, area(tmp_path / "half"), AT, GOES_ON)
 
 
 def test_a_damaged_savepoint_is_told_and_not_restored(tmp_path: Path) -> None:
@@ -282,10 +283,10 @@ def test_a_damaged_savepoint_is_told_and_not_restored(tmp_path: Path) -> None:
     (data / "offsets/11").write_bytes(whole[:-1] + b"#")
     assert verify(saved).problems[0] == "offsets/11 has another content"
     with pytest.raises(Corrupt, match="another content"):
-        restore(saved, area(tmp_path / "one"), AT)
+        restore(saved, area(tmp_path / "one"), AT, GOES_ON)
     (data / "offsets/11").write_bytes(whole + b"#")
     with pytest.raises(Corrupt, match="bytes, not"):
-        restore(saved, area(tmp_path / "two"), AT)
+        restore(saved, area(tmp_path / "two"), AT, GOES_ON)
     (data / "offsets/11").unlink()
     assert verify(saved).problems[0] == "offsets/11 is missing"
     assert not (tmp_path / "two").exists()
@@ -295,7 +296,7 @@ def test_a_damaged_savepoint_is_told_and_not_restored(tmp_path: Path) -> None:
         verify(saved)
     listed.unlink()
     with pytest.raises(Corrupt, match="is missing"):
-        restore(saved, area(tmp_path / "three"), AT)
+        restore(saved, area(tmp_path / "three"), AT, GOES_ON)
 
 
 def test_what_lies_beside_the_copies_does_not_matter(tmp_path: Path) -> None:
@@ -306,7 +307,7 @@ def test_what_lies_beside_the_copies_does_not_matter(tmp_path: Path) -> None:
     create(source, tmp_path / "store")
     saved = area(place(tmp_path / "store"))
     assert verify(saved).problems == ()
-    restore(saved, area(tmp_path / "ck"), AT)
+    restore(saved, area(tmp_path / "ck"), AT, GOES_ON)
     assert not (tmp_path / "ck" / "offsets" / "99").exists()
 
 
@@ -358,7 +359,7 @@ def test_a_restore_leaves_its_mark_before_it_reads_anything(tmp_path: Path) -> N
 
     for name in ("read", "write", "items", "remove"):
         setattr(saved, name, heard(name))
-    restore(saved, area(tmp_path / "copy"), AT)
+    restore(saved, area(tmp_path / "copy"), AT, GOES_ON)
     assert calls[0].startswith("write restores/"), calls[:3]
     assert calls[-1].startswith("remove restores/")
 
@@ -383,7 +384,7 @@ def test_a_restore_takes_its_mark_off_the_target_last_of_all(tmp_path: Path) -> 
     create(unpack("files", tmp_path), tmp_path / "store")
     calls: list[str] = []
     target = heard(area(tmp_path / "copy"), calls, "items", "read", "write", "flush", "remove")
-    restore(area(place(tmp_path / "store")), target, AT)
+    restore(area(place(tmp_path / "store")), target, AT, GOES_ON)
     assert calls[-2:] == ["flush", f"remove {MARK}"], calls[-5:]
 
 
@@ -534,8 +535,8 @@ def test_on_s3(tmp_path: Path, moto_server: MotoServer, s3_bucket: str) -> None:
     assert Creation(source, asked, what, lambda: AT).run() == manifest
     assert asked.requests < manifest.objects, "copies that are there are not made again"
     target = open_area(f"s3a://{s3_bucket}/fresh", access)
-    assert restore(there("clicks/one"), target, AT).did
-    assert not restore(there("clicks/one"), target, AT).did
+    assert restore(there("clicks/one"), target, AT, GOES_ON).did
+    assert not restore(there("clicks/one"), target, AT, GOES_ON).did
     assert judge(inspected(f"s3://{s3_bucket}/fresh", access)) == ()
     there("clicks/one").write("data/offsets/1", b"v1\n{}\n-")
     assert [problem for problem in verify(there("clicks/one")).problems if "offsets/1" in problem]

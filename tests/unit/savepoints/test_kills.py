@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from supervisor.errors import Conflict, NotFound
+from supervisor.model.going_back import GOES_ON
 from supervisor.savepoints.manifest import SavepointStage
 from supervisor.savepoints.restore import restore, verify
 from tests.unit.checkpoint.golden import unpack
@@ -54,7 +55,7 @@ def test_a_creation_that_is_killed_says_that_it_is_incomplete_and_goes_on(
             assert verify(saved).problems == ()
         else:
             with pytest.raises(NotFound):
-                restore(saved, area(tmp_path / "never"), AT)
+                restore(saved, area(tmp_path / "never"), AT, GOES_ON)
         shutil.copytree(store, tmp_path / "other", dirs_exist_ok=True)
         create(source, store)  # goes on
         assert verify(saved).problems == ()
@@ -97,14 +98,14 @@ def test_a_restore_that_is_killed_goes_on_and_harms_nothing(after: bool, tmp_pat
 
     def run(wrap: Callable[[Any], Any]) -> None:
         shutil.rmtree(target, ignore_errors=True)
-        restore(wrap(area(place(store))), wrap(area(target)), AT)
+        restore(wrap(area(place(store))), wrap(area(target)), AT, GOES_ON)
 
     def check() -> None:
         marked = [*area(place(store)).items("restores")]
         if marked:
             with pytest.raises(Conflict):
                 shelf(store).delete("clicks", "one")
-        restore(area(place(store)), area(target), AT)
+        restore(area(place(store)), area(target), AT, GOES_ON)
         assert contents(target) == whole
         assert [*area(place(store)).items("restores")] == []
         assert verify(area(place(store))).problems == ()

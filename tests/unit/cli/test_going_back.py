@@ -1,0 +1,262 @@
+"""Going back to an older checkpoint: for each way the command that would lose rows is refused, and the others say what comes
+twice. ``clicks`` has committed batch 12 and planned batch 13, and has a savepoint after batch 12."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from supervisor.checkpoint.layout import parse_lineage, parse_metadata
+from supervisor.model.checkpoint_expectation import (
+    CheckpointExpectation,
+    place_of,
+    queries_of,
+    sinks_of,
+    to_be_expected,
+)
+from supervisor.model.records import Cause, OwnState
+from tests.unit.checkpoint.golden import unpack
+from tests.unit.cli.conftest import Ran, Terminal
+
+FILE, DELTA, KAFKA, FUNCTION = "file s3a://b/out", "delta s3a://b/t", "kafka", "foreachBatch"
+REFUSED, ASKED, SAME, NEW = "would skip: the rows", "Only its owner knows", "same id", "new id"
+
+
+@dataclass
+class World:
+    terminal: Terminal
+    checkpoint: Path
+    query: str
+
+    def wrote_to(self, *sinks: str, name: str = "clicks", batch: int = 12) -> None:
+        """As if its attempt had been seen to write there, and had stopped."""
+        known = CheckpointExpectation(
+            place=place_of(str(self.checkpoint)),
+            queries=(f"{self.query} {batch}",),
+            sinks=tuple(f"{self.query} {batch} {sink}" for sink in sinks),
+        )
+        self.terminal.bench.set_own(name, OwnState.EXITED, cause=Cause.STOPPED, remembered=known)
+
+    def copy(self) -> Path:
+        return Path(self.terminal.bench.ref("clicks").record.terms.checkpoint or "")
+
+    def outcome(self, ran: Ran, copy: Path | None = None) -> str:
+        """What became of the way back: why it was refused, or which ids the copy has."""
+        if ran.code != 0:
+            assert ran.code == 4, ran.err
+            return next(word for word in (REFUSED, ASKED) if word in ran.err)
+        data = ((copy or self.copy()) / "metadata").read_bytes()
+        if parse_metadata(data) == self.query:
+            return SAME
+        assert parse_lineage(data) == (self.query,)
+        return NEW
+
+
+@pytest.fixture
+def world(terminal: Terminal, tmp_path: Path) -> World:
+    checkpoint = unpack("hdfs-v1", tmp_path)
+    text = f"checkpoint: {checkpoint}\nargs: ['{{checkpoint}}', 's3a://b/out']"
+    assert terminal.run("submit", terminal.spec("clicks", text)).code == 0
+    assert terminal.run("savepoint", "create", "clicks", "one").code == 0
+    assert terminal.run("suspend", "clicks").code == 0
+    found = World(terminal, checkpoint, parse_metadata((checkpoint / "metadata").read_bytes()))
+    found.wrote_to()
+    return found
+
+
+SAID_AND_SEEN = pytest.mark.parametrize(
+    ("sinks", "said", "outcome"),
+    [
+        ([FILE], [], REFUSED),
+        ([FILE], ["--sink", "repeats"], REFUSED),  # what is seen contradicts it
+        ([FILE], ["--sink-rolled-back"], SAME),
+        ([DELTA], [], NEW),
+        ([DELTA], ["--sink", "repeats"], NEW),
+        ([DELTA], ["--sink-rolled-back"], NEW),  # RESTORE of a table keeps which batches it has seen
+        ([DELTA], ["--sink", "remembers"], REFUSED),
+        ([KAFKA], [], SAME),
+        ([KAFKA], ["--sink", "remembers"], REFUSED),
+        ([FUNCTION], [], ASKED),
+        ([FUNCTION], ["--sink", "repeats"], SAME),
+        ([FUNCTION], ["--sink", "transactional"], NEW),
+        ([FUNCTION], ["--sink", "remembers"], REFUSED),
+        ([FUNCTION], ["--sink-rolled-back"], NEW),
+        ([], [], ASKED),
+        ([], ["--sink", "transactional"], NEW),
+        ([FILE, KAFKA], [], REFUSED),  # it wrote there before
+        ([DELTA, KAFKA], [], NEW),
+    ],
+)
+
+
+@SAID_AND_SEEN
+def test_resume_from_a_savepoint(world: World, sinks: list[str], said: list[str], outcome: str) -> None:
+    world.wrote_to(*sinks)
+    ran = world.terminal.run("resume", "clicks", "--from-savepoint", "one", *said)
+    assert world.outcome(ran) == outcome
+    if outcome in (REFUSED, ASKED):
+        assert "batch 13" in ran.err and world.copy() == world.checkpoint
+        assert not list(world.checkpoint.parent.glob("*.from-*")), "and nothing was copied"
+    elif outcome == NEW:
+        assert "takes the rows of batch 13 again" in ran.err
+
+
+def test_the_next_start_expects_the_new_id_and_knows_the_sink(world: World) -> None:
+    world.wrote_to(DELTA)
+    assert world.terminal.run("resume", "clicks", "--from-savepoint", "one").code == 0
+    now = parse_metadata((world.copy() / "metadata").read_bytes())
+    own = world.terminal.bench.own("clicks").remembered
+    assert queries_of(to_be_expected(str(world.copy()), "", None, own)) == ((now, 12),)
+    assert [each.sink.kind for each in sinks_of(None, own)] == ["delta"]
+    shown = world.terminal.run("checkpoint", "verify", "clicks")
+    assert shown.code == 0, shown.err
+    assert world.terminal.run("suspend", "clicks").code == 0
+    world.terminal.bench.set_own("clicks", OwnState.EXITED, cause=Cause.STOPPED)
+    again = world.terminal.run("resume", "clicks", "--from-savepoint", "one")
+    assert again.code == 0 and parse_metadata((world.copy() / "metadata").read_bytes()) not in (
+        now,
+        world.query,
+    )
+
+
+def test_where_nothing_came_after_the_savepoint_nothing_is_asked(world: World) -> None:
+    (world.checkpoint / "offsets/13").unlink()
+    world.wrote_to(FILE)
+    assert world.outcome(world.terminal.run("resume", "clicks", "--from-savepoint", "one")) == SAME
+
+
+def test_a_copy_that_nothing_came_after_has_ids_of_its_own_all_the_same(world: World) -> None:
+    """Whoever goes on with the old checkpoint, some day, must not meet the batches of the copy."""
+    (world.checkpoint / "offsets/13").unlink()
+    world.wrote_to(DELTA)
+    assert world.outcome(world.terminal.run("resume", "clicks", "--from-savepoint", "one")) == NEW
+
+
+def test_a_lost_checkpoint_counts_as_ahead(world: World) -> None:
+    world.wrote_to(FILE)
+    shutil.rmtree(world.checkpoint)
+    ran = world.terminal.run("resume", "clicks", "--from-savepoint", "one")
+    assert (world.outcome(ran), "the rows from batch 13 on" in ran.err) == (REFUSED, True)
+    world.wrote_to(DELTA)
+    assert world.outcome(world.terminal.run("resume", "clicks", "--from-savepoint", "one")) == NEW
+
+
+def test_a_copy_that_is_there_already_keeps_its_new_id(world: World, tmp_path: Path) -> None:
+    to = tmp_path / "copy"
+    restore = ("savepoint", "restore", "clicks", "one", "--to", str(to))
+    world.wrote_to(DELTA)
+    assert world.outcome(world.terminal.run(*restore), to) == NEW
+    before = (to / "metadata").read_bytes()
+    ran = world.terminal.run(*restore)
+    assert (ran.code, "was there already" in ran.out, (to / "metadata").read_bytes()) == (0, True, before)
+    ran = world.terminal.run(*restore, "--sink", "remembers", "--sink-rolled-back")
+    assert (ran.code, "not empty" in ran.err) == (4, True), "which has another id than is asked for now"
+
+
+@pytest.mark.parametrize(
+    ("sinks", "outcome"), [([FILE], REFUSED), ([DELTA], NEW), ([KAFKA], SAME), ([], ASKED)]
+)
+def test_the_other_ways_that_copy(world: World, sinks: list[str], outcome: str, tmp_path: Path) -> None:
+    world.wrote_to(*sinks)
+    to = tmp_path / "copy"
+    ran = world.terminal.run("savepoint", "restore", "clicks", "one", "--to", str(to))
+    assert world.outcome(ran, to) == outcome
+    assert world.terminal.run("cancel", "clicks").code == 0
+    spec = world.terminal.spec("clicks", f"checkpoint: {tmp_path}/new\nargs: ['{{checkpoint}}']")
+    assert (
+        world.outcome(world.terminal.run("submit", spec, "--from-savepoint", "one"), tmp_path / "new")
+        == outcome
+    )
+
+
+def test_the_spec_says_what_the_sink_remembers(world: World) -> None:
+    world.wrote_to(FUNCTION)
+    assert world.terminal.run("cancel", "clicks").code == 0
+    text = f"checkpoint: {world.checkpoint}\nsavepoints: {{sink: transactional}}"
+    assert world.terminal.run("submit", world.terminal.spec("clicks", text), "--suspended").code == 0
+    world.wrote_to(FUNCTION)
+    assert world.outcome(world.terminal.run("resume", "clicks", "--from-savepoint", "one")) == NEW
+
+
+@pytest.mark.parametrize(
+    ("sinks", "outcome"), [([FILE], REFUSED), ([DELTA], ""), ([KAFKA], ""), ([FUNCTION], ASKED)]
+)
+def test_a_fresh_start_has_new_ids_and_old_batch_numbers(
+    world: World, sinks: list[str], outcome: str
+) -> None:
+    world.wrote_to(*sinks)
+    assert world.terminal.run("resume", "clicks", "--accept-fresh-start").code == 0, (
+        "all of it is there: nothing is lost"
+    )
+    assert world.terminal.run("suspend", "clicks").code == 0
+    world.wrote_to(*sinks)
+    shutil.rmtree(world.checkpoint)
+    ran = world.terminal.run("resume", "clicks", "--accept-fresh-start")
+    assert (ran.code, outcome in ran.err) == (4 if outcome else 0, True)
+    if outcome:
+        assert "batches 0 to 12" in ran.err
+        assert world.terminal.run("resume", "clicks", "--accept-fresh-start", "--sink-rolled-back").code == 0
+
+
+def test_an_older_copy_at_its_place_has_the_very_id_that_the_table_remembers(world: World) -> None:
+    world.wrote_to(DELTA)
+    for name in ("offsets/12", "commits/12", "offsets/13"):
+        (world.checkpoint / name).unlink()
+    ran = world.terminal.run("resume", "clicks", "--accept-fresh-start")
+    assert (world.outcome(ran), "make a savepoint of what lies there" in ran.err) == (REFUSED, True)
+
+
+def test_a_new_submission_that_accepts_a_fresh_start_is_asked_too(world: World, tmp_path: Path) -> None:
+    world.wrote_to(FILE)
+    assert world.terminal.run("cancel", "clicks").code == 0
+    spec = world.terminal.spec("clicks", f"checkpoint: {tmp_path}/other")
+    ran = world.terminal.run("submit", spec, "--accept-fresh-start")
+    assert world.outcome(ran) == REFUSED
+    assert world.terminal.run("submit", spec, "--accept-fresh-start", "--sink-rolled-back").code == 0
+
+
+def test_what_is_said_of_the_sink_needs_a_way_back(world: World) -> None:
+    for given in (("resume", "clicks"), ("rollback", "clicks"), ("promote", "clicks", "--over", "x")):
+        ran = world.terminal.run(*given, "--sink-rolled-back")
+        assert (ran.code, "--sink-rolled-back" in ran.err) == (2, True), given
+    document = world.terminal.run(
+        "resume", "clicks", "--from-savepoint", "one", "--sink", "repeats", "-o", "json"
+    )
+    assert json.loads(document.out)["did"] == "resumed"
+
+
+@pytest.mark.parametrize(
+    ("sink", "outcome"), [(FILE, REFUSED), (DELTA, ""), (KAFKA, ""), ("file s3a://b/elsewhere", "")]
+)
+def test_an_undo_is_refused_where_both_write_to_one_file_sink(world: World, sink: str, outcome: str) -> None:
+    """The fork has come to batch 30 there, and the job stands at 13."""
+    terminal = world.terminal
+    world.wrote_to(FILE if sink != DELTA else DELTA)
+    assert terminal.run("resume", "clicks").code == 0
+    terminal.bench.run("clicks")
+    new = terminal.spec("clicks-2", f"checkpoint: {world.checkpoint.parent}/two\nargs: ['{{checkpoint}}']")
+    assert terminal.run("submit", new).code == 0
+    terminal.bench.run("clicks-2")
+    assert terminal.run("promote", "clicks-2", "--over", "clicks", "--when", "now").code == 0
+    known = CheckpointExpectation(place="two", queries=("other 30",), sinks=(f"other 30 {sink}",))
+    terminal.bench.set_own("clicks-2", OwnState.CLAIMED, remembered=known)
+    ran = terminal.run("promote", "--undo", "clicks", "clicks-2")
+    assert (ran.code, outcome in ran.err) == (4 if outcome else 0, True), ran.err
+    if outcome:
+        assert "batches 14 to 31" in ran.err, "it may have planned one more"
+        assert terminal.run("promote", "--undo", "clicks", "clicks-2", "--sink-rolled-back").code == 0
+
+
+def test_a_new_submission_at_an_older_place_is_refused_where_it_is_known_to_lose_rows(world: World) -> None:
+    world.wrote_to(DELTA)
+    assert world.terminal.run("cancel", "clicks").code == 0
+    for name in ("offsets/12", "commits/12", "offsets/13"):
+        (world.checkpoint / name).unlink()
+    spec = world.terminal.spec("clicks", f"checkpoint: {world.checkpoint}")
+    assert world.outcome(world.terminal.run("submit", spec)) == REFUSED
+    world.wrote_to(FUNCTION)
+    assert world.terminal.run("submit", spec).code == 0, "which the start itself refuses, if it is too old"
