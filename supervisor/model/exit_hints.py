@@ -55,6 +55,10 @@ _HINTS: Final[tuple[tuple[str, str], ...]] = (
         r"not available in Kafka any more",
         f"the topic has lost records that were not read: {KAFKA_PAGE}",
     ),
+    (
+        r"LOCATION_ALREADY_EXISTS",
+        "the catalog has forgotten a table whose files are there: spark-supervisor docs jobs-spec says what to do",
+    ),
     (r"ProducerFencedError", "another producer has taken the transactional id: look for a second writer"),
     (
         r"\[unresolved dependency: ",

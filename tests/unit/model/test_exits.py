@@ -446,12 +446,16 @@ LOST = "Some data may have been lost because they are not available in Kafka any
             "the topic has lost records that were not read: spark-supervisor docs jobs-kafka says what to do",
         ),
         (
+            "[LOCATION_ALREADY_EXISTS] Cannot name the managed table as `clicks`, its location already exists",
+            "the catalog has forgotten a table whose files are there: spark-supervisor docs jobs-spec says what to do",
+        ),
+        (
             "ProducerFencedError: There is a newer producer with the same transactionalId",
             "another producer has taken the transactional id: look for a second writer",
         ),
     ],
 )
-def test_what_kafka_says_is_told_with_what_to_do(error: str, advice: str) -> None:
+def test_what_is_reported_is_told_with_what_to_do(error: str, advice: str) -> None:
     verdict = classify(ExitEvidence(1, unbounded=True, error=STREAM_FAILED + error))
     assert verdict.reason.startswith(f"{advice}; exit code 1: STREAM_FAILED")
 
