@@ -240,6 +240,7 @@ def test_a_file_sink_goes_back_at_another_path_or_when_its_log_was_rolled_back(
         for line in entry.read_text().splitlines()[1:]:
             Path(json.loads(line)["path"].removeprefix("file://")).unlink()
         entry.unlink()
+        entry.with_name(f".{batch}.crc").unlink(missing_ok=True)
     assert job.decided(manifest).step is ReturnStep.REFUSE, (
         "a directory of this host may be another one there"
     )
