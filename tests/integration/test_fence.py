@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.outcomes import Failed
 from py4j.protocol import Py4JJavaError
 
 from supervisor.model.exits import CONFLICT_WORDS, OTHER_WRITER
@@ -831,5 +830,5 @@ def test_a_defect_is_seen(
     for path, text in zip(planted, sources, strict=True):
         path.write_text(text.replace(code, defect))
     monkeypatch.setattr(build, "SOURCES", tuple(planted))
-    with running_jvm(tmp_path / "jvm.log", moto_server) as defective, pytest.raises((AssertionError, Failed)):
+    with running_jvm(tmp_path / "jvm.log", moto_server) as defective, pytest.raises((AssertionError, pytest.fail.Exception)):
         test(replace(bench, jvm=defective))

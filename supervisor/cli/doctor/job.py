@@ -220,7 +220,7 @@ def _pom_alone(coordinates: str) -> str | None:
     jar = _in_maven(coordinates, "jar")
     if jar.exists() or not jar.with_suffix(".pom").exists():
         return None
-    fetch = f"mvn dependency:get -Dartifact={coordinates}"
+    fetch = f"mvn -C dependency:get -Dartifact={coordinates}"
     return f"{jar} is missing beside its pom, so no repository is asked for it; put it there ({fetch})"
 
 

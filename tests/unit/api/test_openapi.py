@@ -161,6 +161,7 @@ def test_the_documents_of_these_tests_have_every_part(fleet: Fleet) -> None:
         "prepared",
         "spec_error",
         "next_attempt_at",
+        "in_place_of",
     }
     assert {key for key in jobs[0] if not any(job[key] for job in jobs)} <= rare
     status = fleet.document("/status")

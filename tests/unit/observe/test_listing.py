@@ -234,6 +234,7 @@ NULLS = {
     "failures",
     "next_attempt_at",
     "checkpoint",
+    "in_place_of",
     "progress",
     "trouble",
 }
