@@ -830,5 +830,8 @@ def test_a_defect_is_seen(
     for path, text in zip(planted, sources, strict=True):
         path.write_text(text.replace(code, defect))
     monkeypatch.setattr(build, "SOURCES", tuple(planted))
-    with running_jvm(tmp_path / "jvm.log", moto_server) as defective, pytest.raises((AssertionError, pytest.fail.Exception)):
+    with (
+        running_jvm(tmp_path / "jvm.log", moto_server) as defective,
+        pytest.raises((AssertionError, pytest.fail.Exception)),
+    ):
         test(replace(bench, jvm=defective))
