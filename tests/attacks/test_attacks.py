@@ -319,7 +319,7 @@ def test_an_operator_who_is_root_copies_nothing_into_a_directory_of_the_job(site
     site.fleet.ok("suspend", "job")
     site.fleet.wait_state("job", "suspended")
     before = sorted(home.iterdir())
-    ran = site.fleet.cli("resume", "job", "--from-savepoint", "one")
+    ran = site.fleet.cli("resume", "job", "--from-savepoint", "one", "--sink-rolled-back")
     assert ran.code != 0 and f"belongs to user {HOSTILE}" in ran.err and "do it as the user" in ran.err
     assert sorted(home.iterdir()) == before
     assert site.fleet.show("job")["state"] == "suspended"

@@ -26,6 +26,7 @@ from supervisor.clients.store.file_objects import FileObjectClient
 from supervisor.clients.store.objects import Item
 from supervisor.errors import AccessDenied, Corrupt, InvalidInput, NotFound
 from supervisor.model.driver_user import DriverUser
+from supervisor.model.going_back import GOES_ON
 from supervisor.operations.checkpoints import Located
 from supervisor.savepoints import operations
 from supervisor.savepoints.create import Creation
@@ -282,9 +283,9 @@ def test_a_restore_by_root_writes_nothing_where_the_job_has_prepared_it(ground: 
     as_user(HOSTILE, plant)
     of_store = open_area(str(saved), S3Access(), store=str(ground.service / "store"))
     with pytest.raises(AccessDenied, match=rf"belongs to user {HOSTILE}.*do it as the user"):
-        restore(of_store, area(target), AT)
+        restore(of_store, area(target), AT, GOES_ON)
     with pytest.raises(AccessDenied, match=rf"belongs to user {HOSTILE}"):
-        restore(of_store, area(ground.of_job / "files.from-one-87654321"), AT)
+        restore(of_store, area(ground.of_job / "files.from-one-87654321"), AT, GOES_ON)
     assert not list(cron.iterdir())
 
 
