@@ -75,6 +75,8 @@ class Site:
             path.write_text(path.read_text().replace(OF_EXAMPLES, f"file://{home}/examples"))
         shutil.copytree(home / "conf" / "applications", home / "applications")
         example = (home / "conf" / "jobs" / "rate-counts.yaml").read_text() + "labels: {team: web}\n"
+        if "savepoints:" not in example:  # nobody sees here what its sink does
+            example += "savepoints: {sink: repeats}\n"
         (home / "rate-counts.yaml").write_text(example.replace("../applications", "applications"))
         (home / "jobs").mkdir()
         for name in SPECS:
