@@ -1,0 +1,240 @@
+"""What is known of sinks and batches when a job goes back: each thing that is forgotten would lose rows without a word.
+
+The queries wrote batches up to 5 and the savepoint ends at batch 2, unless a test says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from supervisor.checkpoint.handed import PlannedQuery
+from supervisor.errors import AccessDenied, Unreachable
+from supervisor.model.checkpoint_expectation import CheckpointExpectation, SeenQuery, place_of
+from supervisor.model.going_back import (
+    NOTHING_SAID,
+    GoingBack,
+    ReturnStep,
+    ReturnWay,
+    Said,
+)
+from supervisor.model.sinks import NamedSink, SeenSink, SinkMemory
+from supervisor.operations import going_back
+from supervisor.operations.going_back import (
+    Grounds,
+    before_copy,
+    before_fork,
+    before_fresh_start,
+    before_undo,
+    is_named,
+    remembered_grounds,
+)
+from supervisor.spec.job import JobSpec
+
+HERE, ELSEWHERE = "s3a://bucket/ck", "s3a://bucket/other"
+OUT, TABLE = NamedSink("file", "s3a://bucket/out"), NamedSink("delta", "s3a://bucket/table")
+SPEC = JobSpec.model_validate({"name": "j", "application": "store:ab/app.py", "checkpoint": HERE})
+SAVED = (SeenQuery("q", 2),)
+REFUSE, NEW_IDS, SAME_IDS = ReturnStep.REFUSE, ReturnStep.NEW_IDS, ReturnStep.SAME_IDS
+
+
+class Places:
+    """Has what lies at locations: queries of checkpoints, and the newest batch in the logs of sinks."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.planned: dict[str, tuple[PlannedQuery, ...]] = {}
+        self.logs: dict[str, int] = {}
+        self.error: Exception | None = None
+        monkeypatch.setattr(going_back, "planned_in", lambda place: self.planned.get(place, ()))
+        monkeypatch.setattr(going_back, "newest_in_sink_log", lambda place: self.logs.get(place))
+
+    def opened(self, location: str) -> Any:
+        if self.error is not None:
+            raise self.error
+        return location
+
+
+@pytest.fixture
+def places(monkeypatch: pytest.MonkeyPatch) -> Places:
+    return Places(monkeypatch)
+
+
+def known(sink: NamedSink | None = OUT, batch: int = 5, query: str = "q") -> Grounds:
+    sinks = (SeenSink(query, batch, sink),) if sink is not None else ()
+    return Grounds(sinks, (SeenQuery(query, batch),), HERE)
+
+
+def copied(
+    places: Places,
+    grounds: Grounds | None,
+    *,
+    way: ReturnWay = ReturnWay.RESUME,
+    source: str = HERE,
+    saved: tuple[SeenQuery, ...] = SAVED,
+    said: Said = NOTHING_SAID,
+    spec: JobSpec | None = SPEC,
+) -> ReturnStep:
+    return before_copy(way, saved, grounds, source, spec, said, places.opened).step
+
+
+def test_a_batch_that_is_planned_counts_though_it_was_not_seen_committed(places: Places) -> None:
+    """It may have been handed to the sink; what was seen counts as well, where the checkpoint says less."""
+    places.planned[HERE] = (PlannedQuery("q", (), 2),)
+    assert copied(places, known(batch=2)) is SAME_IDS
+    places.planned[HERE] = (PlannedQuery("q", (), 3),)
+    assert copied(places, known(batch=2)) is REFUSE
+    places.planned[HERE] = (PlannedQuery("q", (), 2),)
+    assert copied(places, known(batch=3)) is REFUSE
+    places.planned[ELSEWHERE] = (PlannedQuery("q", (), 3),)
+    assert copied(places, known(batch=2), source=ELSEWHERE) is REFUSE, "where the savepoint was made of"
+
+
+def test_what_nobody_can_read_or_knows_is_never_nothing(places: Places) -> None:
+    assert copied(places, known(batch=2)) is REFUSE, "the checkpoint that is left is gone"
+    assert copied(places, None) is REFUSE, "nobody knows which job wrote"
+    places.planned[HERE] = (PlannedQuery("q", (), 2),)
+    assert copied(places, None) is REFUSE, "another may have gone on from there"
+    places.error = AccessDenied("no")
+    assert copied(places, known(batch=2)) is REFUSE
+    places.error = Unreachable("no answer")
+    with pytest.raises(Unreachable):
+        copied(places, known(batch=2))
+
+
+def test_the_job_of_which_a_fork_is_runs_on(places: Places) -> None:
+    places.planned[HERE] = (PlannedQuery("q", (), 2),)
+    assert copied(places, known(batch=2), way=ReturnWay.FORK) is REFUSE
+
+
+def test_a_sink_is_known_by_the_other_ids_of_a_query(places: Places) -> None:
+    """A copy with a new id wrote there; a query of which nothing was seen writes where others wrote."""
+    places.planned[HERE] = (PlannedQuery("new", ("q",), 5),)
+    assert copied(places, known(TABLE, query="new")) is NEW_IDS
+    assert copied(places, known(OUT, query="new"), said=Said(SinkMemory.REPEATS)) is REFUSE
+    places.planned[HERE] = (PlannedQuery("q", ("old",), 5),)
+    assert copied(places, known(OUT, query="old"), said=Said(SinkMemory.REPEATS)) is REFUSE
+    places.planned[HERE] = ()
+    assert copied(places, known(OUT, query="x"), said=Said(SinkMemory.REPEATS)) is REFUSE
+
+
+def test_each_sink_that_a_query_had_is_asked_about(places: Places) -> None:
+    """The last is where it writes now; to the others it may have planned one batch more than was seen."""
+    places.planned[HERE] = (PlannedQuery("q", (), 2),)
+    now = SeenSink("q", 2, NamedSink("kafka"))
+    for seen, step in ((1, SAME_IDS), (2, REFUSE)):
+        grounds = Grounds((SeenSink("q", seen, OUT), now), (SeenQuery("q", 2),), HERE)
+        assert copied(places, grounds) is step
+
+
+def test_each_query_is_asked_about(places: Places) -> None:
+    places.planned[HERE] = (PlannedQuery("q", (), 2), PlannedQuery("r", (), 3))
+    grounds = Grounds(
+        (SeenSink("q", 2, OUT), SeenSink("r", 2, OUT)), (SeenQuery("q", 2), SeenQuery("r", 2)), HERE
+    )
+    assert copied(places, grounds, saved=(*SAVED, SeenQuery("r", 2))) is REFUSE
+    assert copied(places, grounds) is SAME_IDS
+
+
+def test_the_log_of_a_file_sink_decides_where_it_can_be_read(places: Places) -> None:
+    places.planned[HERE] = (PlannedQuery("q", (), 2),)
+    places.logs[OUT.where] = 3
+    assert copied(places, known(batch=2)) is REFUSE, "it has a batch that nobody else knows"
+    places.planned[HERE], places.logs[OUT.where] = (PlannedQuery("q", (), 5),), 2
+    assert copied(places, known()) is SAME_IDS, "its owner has taken them out"
+    local = NamedSink("file", "file:/out")
+    places.logs[local.where] = 2
+    assert copied(places, known(local)) is REFUSE, "a directory of this host may be another one there"
+    places.logs[local.where] = 3
+    places.planned[HERE] = (PlannedQuery("q", (), 2),)
+    assert copied(places, known(local, batch=2)) is REFUSE, "what is in it is proved"
+    places.logs[TABLE.where] = 5
+    assert copied(places, known(TABLE, batch=2)) is NEW_IDS, "another sink has no such log"
+
+
+def test_a_log_contradicts_who_says_that_it_was_rolled_back(places: Places) -> None:
+    places.planned[HERE] = (PlannedQuery("q", (), 5),)
+    places.logs[OUT.where] = 5
+    rolled_back = Said(rolled_back=True)
+    assert copied(places, known(), said=rolled_back) is SAME_IDS, "no word of the spec names the place"
+    names_it = SPEC.model_copy(update={"args": (OUT.where,)})
+    assert copied(places, known(), said=rolled_back, spec=names_it) is REFUSE
+
+
+@pytest.mark.parametrize("key", ["args", "env", "conf"])
+def test_arguments_environment_and_properties_name_a_place(key: str) -> None:
+    value: Any = ("--to", "s3a://bucket/out/") if key == "args" else {"X": "s3a://bucket/out"}
+    assert is_named(OUT.where, SPEC.model_copy(update={key: value}))
+    assert not is_named(OUT.where, SPEC)
+    assert not is_named("file:/", SPEC.model_copy(update={key: value})), "the root says nothing"
+
+
+def test_a_fork_that_shares_no_sink_finds_what_an_earlier_job_of_its_name_wrote(places: Places) -> None:
+    def forked(own: Grounds | None, of: Grounds | None = None, *, shared: bool = False) -> GoingBack:
+        return before_fork(SAVED, own, of, HERE, SPEC, NOTHING_SAID, places.opened, shared=shared)
+
+    assert forked(None).step is NEW_IDS
+    assert forked(known(batch=1)).step is NEW_IDS
+    assert forked(known(batch=2)).step is REFUSE, "one batch more may have been handed over than was seen"
+    assert forked(known(TABLE)).step is NEW_IDS, "it knows the other queries"
+    assert forked(known(NamedSink("foreachBatch"))).step is REFUSE
+    assert forked(None, known(NamedSink("kafka")), shared=True).step is SAME_IDS
+    assert forked(None, known(), shared=True).step is REFUSE
+
+
+def test_a_fresh_start_takes_what_lies_there(places: Places) -> None:
+    def fresh(grounds: Grounds) -> ReturnStep:
+        return before_fresh_start(grounds, ELSEWHERE, SPEC, NOTHING_SAID, places.opened).step
+
+    assert fresh(Grounds()) is SAME_IDS
+    assert fresh(known()) is REFUSE, "from batch 0 on"
+    assert fresh(known(TABLE)) is SAME_IDS, "a new query"
+    assert fresh(known(None)) is REFUSE, "its sink was never seen"
+    places.planned[ELSEWHERE] = (PlannedQuery("q", (), 5),)
+    assert fresh(known()) is SAME_IDS
+    places.planned[ELSEWHERE] = (PlannedQuery("q", (), 4),)
+    assert fresh(known()) is REFUSE
+    assert fresh(known(TABLE)) is REFUSE, "the same query at an older batch"
+    places.planned[ELSEWHERE] = (PlannedQuery("x", (), 4),)
+    assert fresh(known()) is REFUSE
+    two = Grounds((SeenSink("q", 4, OUT),), (SeenQuery("q", 4), SeenQuery("r", 5)), HERE)
+    places.planned[ELSEWHERE] = (PlannedQuery("q", (), 4), PlannedQuery("r", (), 4))
+    assert fresh(two) is REFUSE, "a second query, of which no sink was seen"
+
+
+def test_a_job_that_runs_on_asks_what_the_other_wrote_to_its_sink(places: Places) -> None:
+    def undone(others: Grounds, own: Grounds | None = None, *, same_place: bool = True) -> ReturnStep:
+        mine = own if own is not None else known(batch=2)
+        return before_undo(mine, others, SPEC, NOTHING_SAID, places.opened, same_place=same_place).step
+
+    def other(sink: NamedSink | None, batch: int, query: str = "q") -> Grounds:
+        sinks = (SeenSink(query, batch, sink),) if sink is not None else ()
+        return Grounds(sinks, (SeenQuery(query, batch),), ELSEWHERE)
+
+    places.planned[HERE] = (PlannedQuery("q", (), 2),)
+    assert undone(other(OUT, 1)) is SAME_IDS
+    assert undone(other(OUT, 2)) is REFUSE, "one batch more may have been handed over than was seen"
+    assert undone(other(NamedSink("file", "s3a://bucket/apart"), 5)) is SAME_IDS, "a sink that it has alone"
+    assert undone(other(OUT, 5), same_place=False) is REFUSE, "the very sink, whatever the specs say"
+    assert undone(other(NamedSink("foreachBatch"), 5)) is REFUSE
+    assert undone(other(NamedSink("foreachBatch"), 5), same_place=False) is SAME_IDS
+    assert undone(other(None, 5)) is REFUSE, "it was never seen to write"
+    assert undone(other(TABLE, 5), known(TABLE, batch=2)) is REFUSE
+    assert undone(other(TABLE, 5, "new"), known(TABLE, batch=2)) is SAME_IDS, "with a new id"
+    places.planned[ELSEWHERE] = (PlannedQuery("q", (), 2),)
+    assert undone(other(OUT, 2)) is SAME_IDS, "what is planned there says that it was not handed over"
+    places.planned[ELSEWHERE] = (PlannedQuery("q", (), 3),)
+    assert undone(other(OUT, 1)) is REFUSE
+
+
+def test_what_the_lease_and_what_the_ownership_remember_is_known() -> None:
+    def remembers(query: str, batch: int) -> CheckpointExpectation:
+        pair = f"{query} {batch}"
+        return CheckpointExpectation(
+            place=place_of(HERE), queries=(pair,), sinks=(f"{pair} {OUT.kind} {OUT.where}",)
+        )
+
+    for newest, older in ((remembers("q", 5), None), (None, remembers("q", 5))):
+        assert remembered_grounds(HERE, newest, older) == known()
+    both = remembered_grounds(HERE, remembers("q", 5), remembers("q", 4))
+    assert both == known(), "the lease is newer: the shim began with what the ownership has"
