@@ -18,8 +18,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from supervisor.model.exits import CONFLICT_WORDS, OTHER_WRITER
-from supervisor.spark.fence import build
-from supervisor.spark.fence.build import fence_jar
+from supervisor.spark.fence.build import FENCE, JavaSources, host_jar
 from supervisor.spark.fence.choice import MANAGER, OWNER_KEY, owner_of
 from supervisor.spark.toolchain import installed_spark_home, java_of, spark_version
 from tests.fakes.faulty_s3 import Fault, FaultyS3, Handler, lose_reply, refuse, truncate_body
@@ -109,13 +108,14 @@ def jvm(log: Path, moto_server: MotoServer) -> Iterator[Any]:
 
 
 @contextmanager
-def running_jvm(log: Path, moto: MotoServer) -> Iterator[Any]:
-    """A JVM with the manager, as it is compiled from ``build.SOURCES``."""
+def running_jvm(log: Path, moto: MotoServer, of: JavaSources = FENCE) -> Iterator[Any]:
+    """A JVM with the manager, as it is compiled from these sources."""
     from pyspark.java_gateway import launch_gateway
 
     home = installed_spark_home()
     assert home is not None
-    built = fence_jar(home, java_of(None, os.environ), spark_version(home) or "", log.parent, os.environ)
+    version = spark_version(home) or ""
+    built = host_jar(home, java_of(None, os.environ), version, log.parent, os.environ, of=of)
     assert built.jar is not None, built.why
     class_path = f"{s3a_jars()}/*:{built.jar}"
     env = {
@@ -821,17 +821,16 @@ def test_a_defect_is_seen(
     test: Callable[[Bench], None],
     tmp_path: Path,
     moto_server: MotoServer,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Planted one at a time, in a JVM of its own; the test that is to see it fails then."""
-    sources = [path.read_text() for path in build.SOURCES]
+    sources = [path.read_text() for path in FENCE.files]
     assert sum(text.count(code) for text in sources) == 1
-    planted = [tmp_path / path.name for path in build.SOURCES]
+    planted = [tmp_path / path.name for path in FENCE.files]
     for path, text in zip(planted, sources, strict=True):
         path.write_text(text.replace(code, defect))
-    monkeypatch.setattr(build, "SOURCES", tuple(planted))
+    defective_fence = FENCE._replace(files=tuple(planted))
     with (
-        running_jvm(tmp_path / "jvm.log", moto_server) as defective,
+        running_jvm(tmp_path / "jvm.log", moto_server, defective_fence) as defective,
         pytest.raises((AssertionError, pytest.fail.Exception)),
     ):
         test(replace(bench, jvm=defective))
