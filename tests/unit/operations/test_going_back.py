@@ -88,6 +88,8 @@ def test_a_batch_that_is_planned_counts_though_it_was_not_seen_committed(places:
     assert copied(places, known(batch=3)) is REFUSE
     places.planned[ELSEWHERE] = (PlannedQuery("q", (), 3),)
     assert copied(places, known(batch=2), source=ELSEWHERE) is REFUSE, "where the savepoint was made of"
+    places.planned = {HERE: (PlannedQuery("q", (), 3),), ELSEWHERE: (PlannedQuery("q", (), 2),)}
+    assert copied(places, known(batch=2), source=ELSEWHERE) is REFUSE, "where the job goes on since"
 
 
 def test_what_nobody_can_read_or_knows_is_never_nothing(places: Places) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ from typing import Any
 import pytest
 
 from supervisor.checkpoint.judge import judge
+from supervisor.checkpoint.layout import parse_lineage, parse_metadata
 from supervisor.clients.store.area import Area, open_area
 from supervisor.errors import Conflict, Corrupt, InvalidInput, NotFound
-from supervisor.model.going_back import GOES_ON
+from supervisor.model.going_back import GOES_ON, GoingBack, ReturnStep
 from supervisor.savepoints.choice import belongs, is_needed
 from supervisor.savepoints.create import ROUNDS_MAX, Creation, manifest_at
 from supervisor.savepoints.manifest import SavepointStage, checked_id, decode_begun, decode_manifest, new_id
@@ -257,6 +259,80 @@ def test_restored_it_is_a_checkpoint_without_traces(name: str, tmp_path: Path) -
     assert not [*saved.items("restores")]
     again = restore(saved, area(target), AT, GOES_ON)
     assert not again.did, "asked for again after the answer was lost: fine"
+
+
+def renaming(tmp_path: Path, name: str = "hdfs-v1") -> tuple[Area, Path, tuple[str, ...]]:
+    """A savepoint, where its copy goes, and the ids of its queries."""
+    manifest = create(unpack(name, tmp_path), tmp_path / "store")
+    return area(place(tmp_path / "store")), tmp_path / "copy", tuple(each.id for each in manifest.queries)
+
+
+RENAMES = GoingBack(ReturnStep.NEW_IDS)
+
+
+def killed(done: int, _of: int) -> None:
+    if done == 3:
+        raise RuntimeError("killed")
+
+
+def test_a_decision_that_refuses_copies_nothing(tmp_path: Path) -> None:
+    saved, target, _ = renaming(tmp_path)
+    with pytest.raises(Conflict, match="rows would be lost"):
+        restore(saved, area(target), AT, GoingBack(ReturnStep.REFUSE, "rows would be lost"))
+    assert not target.exists() and not [*saved.items("restores")]
+
+
+def test_a_copy_with_new_ids_says_them_and_is_whole(tmp_path: Path) -> None:
+    """Who starts it expects these ids; the checksum file beside the metadata is of the new one."""
+    saved, target, old = renaming(tmp_path)
+    made = restore(saved, area(target), AT, RENAMES)
+    data = (target / "metadata").read_bytes()
+    assert tuple(each.id for each in made.queries) == (parse_metadata(data),)
+    assert parse_lineage(data) == old and parse_metadata(data) not in old
+    assert judge(inspected(target)) == ()
+    again = restore(saved, area(target), AT, RENAMES)
+    assert (again.did, again.queries) == (False, made.queries), "it is that copy"
+    with pytest.raises(Conflict, match="is not empty"):
+        restore(saved, area(target), AT, GOES_ON)
+
+
+def test_a_copy_that_keeps_its_ids_is_no_copy_with_new_ones(tmp_path: Path) -> None:
+    """Its sink would know the batches of the old ids again. Nor is a copy of another query, whose id is unrelated."""
+    saved, target, old = renaming(tmp_path)
+    made = restore(saved, area(target), AT, GOES_ON)
+    assert tuple(each.id for each in made.queries) == old
+    with pytest.raises(Conflict, match="is not empty"):
+        restore(saved, area(target), AT, RENAMES)
+    metadata = target / "metadata"
+    metadata.write_bytes(metadata.read_bytes().replace(old[0].encode(), str(uuid.uuid4()).encode()))
+    with pytest.raises(Conflict, match="is not empty"):
+        restore(saved, area(target), AT, RENAMES)
+
+
+def test_an_interrupted_copy_goes_on_with_the_ids_that_it_has(tmp_path: Path) -> None:
+    """Two ids for one copy: what was told to the job would not be what lies there."""
+    saved, target, old = renaming(tmp_path)
+    new = str(uuid.uuid4())
+    manifest, _ = read_savepoint(saved)
+    mark = {"v": 1, "savepoint": manifest.id, "objects": manifest.objects_sha256, "ids": {old[0]: new}}
+    target.mkdir()
+    (target / MARK).write_text(json.dumps(mark))
+    with pytest.raises(RuntimeError, match="killed"):
+        restore(saved, area(target), AT, RENAMES, killed)
+    assert json.loads((target / MARK).read_bytes())["ids"] == {old[0]: new}
+    assert [each.id for each in restore(saved, area(target), AT, RENAMES).queries] == [new]
+    assert parse_metadata((target / "metadata").read_bytes()) == new
+
+
+def test_an_interrupted_copy_with_new_ids_can_become_one_with_the_old(tmp_path: Path) -> None:
+    saved, target, old = renaming(tmp_path)
+    restore(saved, area(target), AT, RENAMES)
+    manifest, _ = read_savepoint(saved)
+    mark = {"v": 1, "savepoint": manifest.id, "objects": manifest.objects_sha256, "ids": {}}
+    (target / MARK).write_text(json.dumps(mark))
+    restore(saved, area(target), AT, GOES_ON)
+    assert parse_metadata((target / "metadata").read_bytes()) == old[0]
+    assert contents(target) == contents(place(tmp_path / "store") / "data")
 
 
 def test_nothing_is_restored_over_anything(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from supervisor.savepoints.shelf import ShelfEntry
 from supervisor.spec.job import JobSpec, canonical_json, from_canonical, spec_sha256
 from supervisor.spec.moved import moved_spec
 from supervisor.spec.site_policy import SitePolicy
-from tests.unit.plan.rows import own
+from tests.unit.plan.rows import lease, own
 from tests.unit.plan.test_update_savepoint import wanted
 
 SPEC = JobSpec.model_validate(
@@ -210,7 +210,10 @@ def test_the_place_of_the_copy_is_what_the_policy_is_asked_about(monkeypatch: py
     assert place is not None and place.startswith("file:///ck.from-")
 
 
-def test_a_copy_is_known_by_the_target_and_runs_what_ran_before(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("where", ["lease", "own"])
+def test_a_copy_is_known_by_the_target_and_runs_what_ran_before(
+    monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
     """``moved_sha256`` tells a later submission of the failed target; what is stored and run is the revision of before."""
     copied: list[Any] = []
     tasks: Any = Copier()
@@ -219,8 +222,10 @@ def test_a_copy_is_known_by_the_target_and_runs_what_ran_before(monkeypatch: pyt
     wrote = CheckpointExpectation(
         place=place_of("file:///ck"), queries=("q 6",), sinks=("q 6 file file:/out",)
     )
-    owned = own(OwnState.CLAIMED, remembered=wrote)
-    monkeypatch.setattr(update_savepoint_task, "read_for_move", lambda *_: UpdateRestored())
+    owned = own(OwnState.CLAIMED, remembered=wrote if where == "own" else None)
+    seen_lease = lease(remembered=wrote).seen if where == "lease" else None
+    found = UpdateRestored(lease=seen_lease)
+    monkeypatch.setattr(update_savepoint_task, "read_for_move", lambda *_: found)
     monkeypatch.setattr(update_savepoint_task, "seen", lambda *_: owned)
     job = with_two_specs(wanted("update-2-0a1b2c3d", checkpoint="file:///ck").record)
     blobs = two_specs(put)
