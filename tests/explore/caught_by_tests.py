@@ -23,6 +23,7 @@ from tests.explore.caught_logs import CAUGHT_LOGS
 from tests.fakes.registry_bench import Bench
 from tests.unit.daemon.host.test_log_uploads import UploadRig
 from tests.unit.daemon.host.test_running_uploads import RunningRig
+from tests.unit.daemon.leader import test_way_back
 from tests.unit.daemon.leader.test_sweeper import swept
 from tests.unit.registry import test_fixed_znodes
 
@@ -765,6 +766,7 @@ def _on_disk() -> Any:
 
 FIXTURES: dict[str, Callable[[], Any]] = {
     "rig": lambda: test_fixed_znodes.running_rig(),
+    "leader_rig": lambda: test_way_back.Rig(),
     "on_disk": _on_disk,
     "bench": Bench,
     "uploading": lambda: UploadRig(Path(tempfile.mkdtemp(prefix="caught-by-tests-"))),

@@ -84,177 +84,177 @@ def planned(one: Row, now_s: float) -> Plan:
 
 
 @pytest.fixture
-def rig() -> Rig:
+def leader_rig() -> Rig:
     return Rig()
 
 
-def test_nothing_is_begun_that_the_plan_does_not_wait_for(rig: Rig) -> None:
-    assert rig.answer(running(None)).saved is None
-    rig.serve()
-    assert rig.work.did == []
+def test_nothing_is_begun_that_the_plan_does_not_wait_for(leader_rig: Rig) -> None:
+    assert leader_rig.answer(running(None)).saved is None
+    leader_rig.serve()
+    assert leader_rig.work.did == []
 
 
-def test_a_savepoint_is_made_once_and_its_id_is_told_until_the_records_change(rig: Rig) -> None:
-    first = rig.answer(running(None), SAVES).saved
+def test_a_savepoint_is_made_once_and_its_id_is_told_until_the_records_change(leader_rig: Rig) -> None:
+    first = leader_rig.answer(running(None), SAVES).saved
     assert first is not None and (first.savepoint, first.since_at_s) == ("", NOW_S)
-    rig.serve()
-    rig.serve()
-    assert rig.work.did == ["save", f"remove but {ID}"]
-    assert rig.woken == 2
+    leader_rig.serve()
+    leader_rig.serve()
+    assert leader_rig.work.did == ["save", f"remove but {ID}"]
+    assert leader_rig.woken == 2
     for notes in ((SAVES,), ()):
-        made = rig.answer(running(None), *notes).saved
+        made = leader_rig.answer(running(None), *notes).saved
         assert made is not None and made.savepoint == ID
-    assert rig.answer(running(None, wanted(ID, version=9))).saved is None
+    assert leader_rig.answer(running(None, wanted(ID, version=9))).saved is None
 
 
 @pytest.mark.parametrize("parts", [{"paused": True}, {"distrust": "older"}, {"recorded": False}])
-def test_a_leader_that_may_do_nothing_begins_nothing(rig: Rig, parts: dict[str, Any]) -> None:
-    assert rig.answer(running(None), SAVES, **parts).saved is None
-    rig.serve()
-    rig.answer(running(None), SAVES)
-    rig.answer(running(None), SAVES, **parts)
-    rig.serve()
-    assert rig.work.did == []
+def test_a_leader_that_may_do_nothing_begins_nothing(leader_rig: Rig, parts: dict[str, Any]) -> None:
+    assert leader_rig.answer(running(None), SAVES, **parts).saved is None
+    leader_rig.serve()
+    leader_rig.answer(running(None), SAVES)
+    leader_rig.answer(running(None), SAVES, **parts)
+    leader_rig.serve()
+    assert leader_rig.work.did == []
 
 
-def test_its_time_counts_from_when_its_turn_comes(rig: Rig) -> None:
+def test_its_time_counts_from_when_its_turn_comes(leader_rig: Rig) -> None:
     """A folder of jobs is applied: what waits for the workers is not given up for that."""
-    rig.answer(running(None), SAVES)
-    rig.now_s += 10_000
-    waits = rig.answer(running(None), SAVES)
-    assert waits.saved is not None and waits.saved.since_at_s == rig.now_s
-    assert planned(waits, rig.now_s).notes[0].saves, "it is not given up"
-    rig.work.trouble = [Unreachable("no store")]
-    rig.serve()
-    rig.now_s += 59
-    begun = rig.answer(running(None), SAVES)
-    assert begun.saved is not None and begun.saved.since_at_s == rig.now_s - 59
-    rig.now_s += 1
-    (action,) = planned(rig.answer(running(None), SAVES), rig.now_s).actions
+    leader_rig.answer(running(None), SAVES)
+    leader_rig.now_s += 10_000
+    waits = leader_rig.answer(running(None), SAVES)
+    assert waits.saved is not None and waits.saved.since_at_s == leader_rig.now_s
+    assert planned(waits, leader_rig.now_s).notes[0].saves, "it is not given up"
+    leader_rig.work.trouble = [Unreachable("no store")]
+    leader_rig.serve()
+    leader_rig.now_s += 59
+    begun = leader_rig.answer(running(None), SAVES)
+    assert begun.saved is not None and begun.saved.since_at_s == leader_rig.now_s - 59
+    leader_rig.now_s += 1
+    (action,) = planned(leader_rig.answer(running(None), SAVES), leader_rig.now_s).actions
     assert isinstance(action, GiveUpdateUp)
 
 
-def test_no_time_counts_while_the_cluster_is_paused(rig: Rig) -> None:
-    rig.answer(running(None), SAVES)
-    rig.work.trouble = [Unreachable("no store")]
-    rig.serve()
-    rig.now_s += 10_000
-    rig.answer(running(None), SAVES, paused=True)
-    again = rig.answer(running(None), SAVES).saved
-    assert again is not None and again.since_at_s == rig.now_s
+def test_no_time_counts_while_the_cluster_is_paused(leader_rig: Rig) -> None:
+    leader_rig.answer(running(None), SAVES)
+    leader_rig.work.trouble = [Unreachable("no store")]
+    leader_rig.serve()
+    leader_rig.now_s += 10_000
+    leader_rig.answer(running(None), SAVES, paused=True)
+    again = leader_rig.answer(running(None), SAVES).saved
+    assert again is not None and again.since_at_s == leader_rig.now_s
 
 
-def test_so_does_that_of_a_copy(rig: Rig) -> None:
-    rig.answer(failed(), RESTORES)
-    rig.now_s += 10_000
-    waits = rig.answer(failed(), RESTORES)
-    assert waits.restoring_since_s == rig.now_s
-    rig.work.trouble = [Unreachable("no store")]
-    rig.serve()
-    begun_at_s = rig.now_s
-    rig.now_s += 899
-    assert rig.answer(failed(), RESTORES).restoring_since_s == begun_at_s
+def test_so_does_that_of_a_copy(leader_rig: Rig) -> None:
+    leader_rig.answer(failed(), RESTORES)
+    leader_rig.now_s += 10_000
+    waits = leader_rig.answer(failed(), RESTORES)
+    assert waits.restoring_since_s == leader_rig.now_s
+    leader_rig.work.trouble = [Unreachable("no store")]
+    leader_rig.serve()
+    begun_at_s = leader_rig.now_s
+    leader_rig.now_s += 899
+    assert leader_rig.answer(failed(), RESTORES).restoring_since_s == begun_at_s
 
 
-def test_what_has_failed_is_told_and_tried_again_later(rig: Rig) -> None:
-    rig.work.trouble = [Unreachable("no store"), NotYet("no batch"), SupervisorError("worse")]
-    rig.answer(running(None), SAVES)
+def test_what_has_failed_is_told_and_tried_again_later(leader_rig: Rig) -> None:
+    leader_rig.work.trouble = [Unreachable("no store"), NotYet("no batch"), SupervisorError("worse")]
+    leader_rig.answer(running(None), SAVES)
     told = []
     for _ in range(3):
-        rig.serve()
-        saved = rig.answer(running(None), SAVES).saved
+        leader_rig.serve()
+        saved = leader_rig.answer(running(None), SAVES).saved
         assert saved is not None and saved.since_at_s == NOW_S and not saved.for_good
         told.append((saved.why, saved.nothing))
-        rig.serve()
-        rig.now_s += 4 * RETRY_S
+        leader_rig.serve()
+        leader_rig.now_s += 4 * RETRY_S
     assert told == [("no store", False), ("no batch", True), ("worse", False)]
-    assert rig.work.did == ["save"] * 3
-    rig.serve()
-    saved = rig.answer(running(None), SAVES).saved
+    assert leader_rig.work.did == ["save"] * 3
+    leader_rig.serve()
+    saved = leader_rig.answer(running(None), SAVES).saved
     assert saved is not None and (saved.savepoint, saved.why, saved.nothing) == (ID, "", False)
 
 
-def test_what_can_never_be_moved_is_not_tried_again(rig: Rig) -> None:
-    rig.work.trouble = [InvalidInput("args names it")]
-    rig.answer(running(None), SAVES)
-    rig.serve()
-    rig.now_s += 1000
-    rig.serve()
-    saved = rig.answer(running(None), SAVES).saved
-    assert saved is not None and saved.for_good and rig.work.did == ["save"]
+def test_what_can_never_be_moved_is_not_tried_again(leader_rig: Rig) -> None:
+    leader_rig.work.trouble = [InvalidInput("args names it")]
+    leader_rig.answer(running(None), SAVES)
+    leader_rig.serve()
+    leader_rig.now_s += 1000
+    leader_rig.serve()
+    saved = leader_rig.answer(running(None), SAVES).saved
+    assert saved is not None and saved.for_good and leader_rig.work.did == ["save"]
 
 
-def test_trouble_with_older_savepoints_does_not_lose_the_new_one(rig: Rig) -> None:
-    rig.answer(running(None), SAVES)
-    rig.work.trouble = []
-    rig.work.remove_surplus = lambda *_: (_ for _ in ()).throw(ValueError("odd"))  # type: ignore[method-assign]
-    rig.serve()
-    saved = rig.answer(running(None), SAVES).saved
+def test_trouble_with_older_savepoints_does_not_lose_the_new_one(leader_rig: Rig) -> None:
+    leader_rig.answer(running(None), SAVES)
+    leader_rig.work.trouble = []
+    leader_rig.work.remove_surplus = lambda *_: (_ for _ in ()).throw(ValueError("odd"))  # type: ignore[method-assign]
+    leader_rig.serve()
+    saved = leader_rig.answer(running(None), SAVES).saved
     assert saved is not None and saved.savepoint == ID
 
 
-def test_a_copy_is_made_once_and_what_its_write_rests_on_is_read_anew(rig: Rig) -> None:
-    assert rig.answer(failed(), RESTORES).restored is None
-    rig.serve()
-    rig.serve()
-    assert rig.answer(failed(), RESTORES).restored == RESTORED
-    rig.serve()
-    again = rig.answer(failed()).restored
+def test_a_copy_is_made_once_and_what_its_write_rests_on_is_read_anew(leader_rig: Rig) -> None:
+    assert leader_rig.answer(failed(), RESTORES).restored is None
+    leader_rig.serve()
+    leader_rig.serve()
+    assert leader_rig.answer(failed(), RESTORES).restored == RESTORED
+    leader_rig.serve()
+    again = leader_rig.answer(failed()).restored
     assert again is not None and again.claimed is not None and RESTORED.claimed is not None
     assert again.claimed.generation == RESTORED.claimed.generation + 1
-    assert rig.work.did == ["restore", "read"]
+    assert leader_rig.work.did == ["restore", "read"]
 
 
 @pytest.mark.parametrize("error", [NotFound("gone"), Conflict("somebody's")])
-def test_a_copy_that_can_never_be_made_is_given_up(rig: Rig, error: SupervisorError) -> None:
-    rig.work.trouble = [error]
-    rig.answer(failed(), RESTORES)
-    rig.serve()
-    rig.now_s += 1000
-    rig.serve()
-    restored = rig.answer(failed()).restored
+def test_a_copy_that_can_never_be_made_is_given_up(leader_rig: Rig, error: SupervisorError) -> None:
+    leader_rig.work.trouble = [error]
+    leader_rig.answer(failed(), RESTORES)
+    leader_rig.serve()
+    leader_rig.now_s += 1000
+    leader_rig.serve()
+    restored = leader_rig.answer(failed()).restored
     assert restored is not None and (restored.revision, restored.why) == (None, str(error))
-    assert rig.work.did == ["restore"]
+    assert leader_rig.work.did == ["restore"]
 
 
-def test_a_place_that_somebody_has_claimed_since_is_given_up(rig: Rig) -> None:
-    rig.answer(failed(), RESTORES)
-    rig.serve()
-    rig.answer(failed(), RESTORES)
-    rig.work.trouble = [Conflict("somebody's")]
-    rig.serve()
-    restored = rig.answer(failed()).restored
+def test_a_place_that_somebody_has_claimed_since_is_given_up(leader_rig: Rig) -> None:
+    leader_rig.answer(failed(), RESTORES)
+    leader_rig.serve()
+    leader_rig.answer(failed(), RESTORES)
+    leader_rig.work.trouble = [Conflict("somebody's")]
+    leader_rig.serve()
+    restored = leader_rig.answer(failed()).restored
     assert restored is not None and restored.revision is None
 
 
-def test_a_copy_that_can_not_be_read_back_for_now_stays(rig: Rig) -> None:
-    rig.answer(failed(), RESTORES)
-    rig.serve()
-    rig.answer(failed(), RESTORES)
-    rig.work.trouble = [Unreachable("no ZooKeeper")]
-    rig.serve()
-    assert rig.answer(failed()).restored == RESTORED
+def test_a_copy_that_can_not_be_read_back_for_now_stays(leader_rig: Rig) -> None:
+    leader_rig.answer(failed(), RESTORES)
+    leader_rig.serve()
+    leader_rig.answer(failed(), RESTORES)
+    leader_rig.work.trouble = [Unreachable("no ZooKeeper")]
+    leader_rig.serve()
+    assert leader_rig.answer(failed()).restored == RESTORED
 
 
-def test_work_that_is_not_wanted_any_more_ends_and_leaves_nothing(rig: Rig) -> None:
-    rig.answer(failed(), RESTORES)
-    ((name, each),) = rig.way.due()
-    rig.answer(replace(failed(), own=Found(own(S.ASSIGNED).record, 8)))
-    rig.way.see_to(name, each)
-    assert rig.answer(failed()).restored is None
+def test_work_that_is_not_wanted_any_more_ends_and_leaves_nothing(leader_rig: Rig) -> None:
+    leader_rig.answer(failed(), RESTORES)
+    ((name, each),) = leader_rig.way.due()
+    leader_rig.answer(replace(failed(), own=Found(own(S.ASSIGNED).record, 8)))
+    leader_rig.way.see_to(name, each)
+    assert leader_rig.answer(failed()).restored is None
 
 
-def test_no_more_is_begun_than_there_are_workers(rig: Rig) -> None:
+def test_no_more_is_begun_than_there_are_workers(leader_rig: Rig) -> None:
     names = [f"j{number}" for number in range(WORKERS + 2)]
     rows = [replace(running(None), name=name) for name in names]
     plan = Plan((), tuple(Note(name, "w", saves=True) for name in names))
-    rig.way.answered(view(*rows), plan)
-    assert len(rig.way.due()) == WORKERS
+    leader_rig.way.answered(view(*rows), plan)
+    assert len(leader_rig.way.due()) == WORKERS
 
 
-def test_a_row_that_can_not_be_read_is_left_alone(rig: Rig) -> None:
-    assert rig.answer(row(ref=None, own=own(S.CLAIMED)), SAVES).saved is None
-    assert rig.way.due() == []
+def test_a_row_that_can_not_be_read_is_left_alone(leader_rig: Rig) -> None:
+    assert leader_rig.answer(row(ref=None, own=own(S.CLAIMED)), SAVES).saved is None
+    assert leader_rig.way.due() == []
 
 
 def test_of_older_savepoints_the_newest_and_those_in_use_stay() -> None:
@@ -274,8 +274,8 @@ def test_of_older_savepoints_the_newest_and_those_in_use_stay() -> None:
 
 
 def test_what_was_made_is_forgotten_when_the_records_change() -> None:
-    rig = Rig()
-    rig.answer(running(None), SAVES)
-    rig.serve()
+    leader_rig = Rig()
+    leader_rig.answer(running(None), SAVES)
+    leader_rig.serve()
     changed = replace(running(None), own=Found(own(S.CLAIMED).record, 8))
-    assert rig.answer(changed).saved is None
+    assert leader_rig.answer(changed).saved is None
