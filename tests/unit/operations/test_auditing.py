@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from supervisor.errors import OutcomeUnknown, Unreachable
-from supervisor.model.records import AuditLine
+from supervisor.model.records import AUDIT_BY_MAX_BYTES, DETAIL_MAX_BYTES, AuditLine
 from supervisor.operations import auditing
 from supervisor.operations.auditing import STOPS, AskedWrite, Auditor
 
@@ -142,3 +144,51 @@ def test_a_store_that_did_not_answer_is_not_waited_for_again() -> None:
     log.fails = False
     audit.commit(AskedWrite("cancel"), commit_of(happened, True))
     assert log.lines == [] and len(warned) == 1
+
+
+def test_what_one_multi_does_to_other_jobs_has_lines_of_its_own() -> None:
+    """Before it or after it, by the kind of each."""
+    happened: list[str] = []
+    log = Log(happened)
+    beside = (AskedWrite("suspend", op="op-2"), AskedWrite("update", op="op-3"))
+    assert auditor(log).commit(AskedWrite("promote", op="op-1"), commit_of(happened, True), beside)
+    assert log.lines == [
+        ("promote", "op-1", False, ()),
+        ("update", "op-3", False, ()),
+        ("suspend", "op-2", True, ("committed",)),
+    ]
+
+
+def test_syslog_has_each_line_also_where_the_store_has_it_and_holds_up_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr(auditing.syslog, "send", lambda _at, text: sent.append(text))
+    at = Path("/dev/log")
+    auditor(Log([]), syslog_at=at).before(AskedWrite("submit", op="op-1"))
+    auditor(None, syslog_at=at).before(AskedWrite("submit", op="op-2"))
+    stored, alone = (json.loads(each.removeprefix("audit ")) for each in sent)
+    assert (stored["op"], stored["sha256"]) == ("op-1", "sha"), (
+        "by which a changed line of the store is found"
+    )
+    assert alone["op"] == "op-2" and "sha256" not in alone
+    warned: list[str] = []
+
+    def fails(_at: Path, _text: str) -> None:
+        raise Unreachable("no syslog")
+
+    monkeypatch.setattr(auditing.syslog, "send", fails)
+    auditor(Log([]), syslog_at=at, warn=warned.append).before(AskedWrite("submit"))
+    assert warned == ["syslog has no line of this: no syslog"]
+
+
+def test_a_line_says_who_asked_from_where_and_has_room_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that is too long for its record would be none."""
+    lines: list[AuditLine] = []
+    log: Any = Log([])
+    log.append = lambda line: (lines.append(line), (line, "sha"))[1]
+    monkeypatch.setattr(auditing, "user_here", lambda: "root@host1")
+    Auditor(log, lambda: "a" * 9999).before(AskedWrite("submit", detail="d" * 99999))
+    (line,) = lines
+    assert line.origin == "root@host1"
+    assert len(line.by.encode()) <= AUDIT_BY_MAX_BYTES and len(line.detail.encode()) <= DETAIL_MAX_BYTES

@@ -120,6 +120,20 @@ def test_a_sink_is_known_by_the_other_ids_of_a_query(places: Places) -> None:
     assert copied(places, known(OUT, query="x"), said=Said(SinkMemory.REPEATS)) is REFUSE
 
 
+def test_nothing_is_asked_about_the_sinks_of_other_queries(places: Places) -> None:
+    """Its own sinks come before those of its other ids, and these before those of strangers."""
+    kafka, saw = NamedSink("kafka"), (SeenQuery("q", 5),)
+    for planned, other in (
+        (PlannedQuery("new", ("q",), 5), "new"),
+        (PlannedQuery("q", ("old",), 5), "old"),
+    ):
+        places.planned[HERE] = (planned,)
+        sinks = (SeenSink("x", 5, OUT), SeenSink(other, 5, kafka))
+        assert copied(places, Grounds(sinks, saw, HERE)) is SAME_IDS
+    sinks = (SeenSink("old", 5, OUT), SeenSink("q", 5, kafka))
+    assert copied(places, Grounds(sinks, saw, HERE)) is SAME_IDS
+
+
 def test_each_sink_that_a_query_had_is_asked_about(places: Places) -> None:
     """The last is where it writes now; to the others it may have planned one batch more than was seen."""
     places.planned[HERE] = (PlannedQuery("q", (), 2),)
@@ -178,6 +192,7 @@ def test_a_fork_that_shares_no_sink_finds_what_an_earlier_job_of_its_name_wrote(
     assert forked(None).step is NEW_IDS
     assert forked(known(batch=1)).step is NEW_IDS
     assert forked(known(batch=2)).step is REFUSE, "one batch more may have been handed over than was seen"
+    # whether the id is the same decides nothing here: a fork is a copy (``COPIES``)
     assert forked(known(TABLE)).step is NEW_IDS, "it knows the other queries"
     assert forked(known(NamedSink("foreachBatch"))).step is REFUSE
     assert forked(None, known(NamedSink("kafka")), shared=True).step is SAME_IDS
@@ -196,9 +211,15 @@ def test_a_fresh_start_takes_what_lies_there(places: Places) -> None:
     assert fresh(known()) is SAME_IDS
     places.planned[ELSEWHERE] = (PlannedQuery("q", (), 4),)
     assert fresh(known()) is REFUSE
+    places.logs[TABLE.where] = 2  # a directory that a file sink once had
     assert fresh(known(TABLE)) is REFUSE, "the same query at an older batch"
     places.planned[ELSEWHERE] = (PlannedQuery("x", (), 4),)
     assert fresh(known()) is REFUSE
+    places.planned[ELSEWHERE] = (PlannedQuery("q", (), 4), PlannedQuery("x", (), 9))
+    assert fresh(known()) is REFUSE, "another query there is farther, this one is not"
+    places.planned[ELSEWHERE], places.logs[OUT.where] = (PlannedQuery("q", (), 5),), 6
+    assert fresh(known()) is REFUSE, "the log of the sink has one more"
+    del places.logs[OUT.where]
     two = Grounds((SeenSink("q", 4, OUT),), (SeenQuery("q", 4), SeenQuery("r", 5)), HERE)
     places.planned[ELSEWHERE] = (PlannedQuery("q", (), 4), PlannedQuery("r", (), 4))
     assert fresh(two) is REFUSE, "a second query, of which no sink was seen"
@@ -223,6 +244,16 @@ def test_a_job_that_runs_on_asks_what_the_other_wrote_to_its_sink(places: Places
     assert undone(other(None, 5)) is REFUSE, "it was never seen to write"
     assert undone(other(TABLE, 5), known(TABLE, batch=2)) is REFUSE
     assert undone(other(TABLE, 5, "new"), known(TABLE, batch=2)) is SAME_IDS, "with a new id"
+    never_seen = before_undo(
+        known(batch=2), other(None, 5), SPEC, NOTHING_SAID, places.opened, same_place=True
+    )
+    assert "which was not seen yet" in never_seen.why
+    places.logs[OUT.where] = 3
+    assert undone(other(OUT, 1)) is REFUSE, "the log of the sink has one more"
+    del places.logs[OUT.where]
+    places.planned[HERE] = (PlannedQuery("q", (), 2), PlannedQuery("x", (), 9))
+    assert undone(other(OUT, 2)) is REFUSE, "another query here is farther, this one is not"
+    places.planned[HERE] = (PlannedQuery("q", (), 2),)
     places.planned[ELSEWHERE] = (PlannedQuery("q", (), 2),)
     assert undone(other(OUT, 2)) is SAME_IDS, "what is planned there says that it was not handed over"
     places.planned[ELSEWHERE] = (PlannedQuery("q", (), 3),)
