@@ -29,6 +29,7 @@ from supervisor.operations.going_back import (
     before_undo,
     is_named,
     remembered_grounds,
+    said_of,
 )
 from supervisor.spec.job import JobSpec
 
@@ -271,3 +272,11 @@ def test_what_the_lease_and_what_the_ownership_remember_is_known() -> None:
         assert remembered_grounds(HERE, newest, older) == known()
     both = remembered_grounds(HERE, remembers("q", 5), remembers("q", 4))
     assert both == known(), "the lease is newer: the shim began with what the ownership has"
+
+
+def test_what_is_said_at_the_command_comes_before_what_the_spec_says() -> None:
+    spec = SPEC.model_copy(update={"savepoints": SPEC.savepoints.model_copy(update={"sink": "remembers"})})
+    assert spec.savepoints.memory is SinkMemory.REMEMBERS
+    assert said_of(spec, NOTHING_SAID) == Said(SinkMemory.REMEMBERS)
+    assert said_of(spec, Said(SinkMemory.REPEATS, True)) == Said(SinkMemory.REPEATS, True)
+    assert said_of(None, NOTHING_SAID) == NOTHING_SAID
