@@ -74,7 +74,7 @@ def test_killed_at_points_of_a_hand_over(fleet: CrashFleet, name: Callable[[], s
 
 
 OF_ANOTHER_USER = (
-    ("agent", "os.setxattr", "prepare:_make_directories", "before"),
+    ("agent", "os.setxattr", "attempt_place:_open_to_user", "before"),
     ("agent", "os.setxattr", "launcher:Launcher._fetch", "after"),
     ("starter", "os.setgroups", "", "before"),
     ("starter", "os.setresuid", "", "after"),
