@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from supervisor.model.checkpoint_expectation import CheckpointExpectation, SeenQuery, queries_of
 from supervisor.model.driver_memory import next_memory
 from supervisor.model.headline import headline
 from supervisor.model.history import Series, opened
@@ -602,6 +603,12 @@ def queries_before(job: JobRef, own: Ownership) -> tuple[str, ...] | None:
     if update is None or judged is None or judged.before != update.before.revision:
         return None
     return judged.queries
+
+
+def known_before(job: JobRef, own: Ownership) -> tuple[SeenQuery, ...] | None:
+    """Returns the batches that were known when the revision before the update had run last; None if nobody knows."""
+    queries = queries_before(job, own)
+    return None if queries is None else queries_of(CheckpointExpectation(place="", queries=queries))
 
 
 def failures_of_update(job: JobRef, own: Ownership) -> int:

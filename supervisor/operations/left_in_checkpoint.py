@@ -12,10 +12,10 @@ from dataclasses import replace
 from supervisor.checkpoint.opening import open_checkpoint
 from supervisor.checkpoint.preflight import left_behind
 from supervisor.errors import SupervisorError
-from supervisor.model.checkpoint_expectation import CheckpointExpectation, SeenQuery, queries_of
-from supervisor.model.records import JobRef, Ownership
+from supervisor.model.checkpoint_expectation import SeenQuery
+from supervisor.model.records import JobRef
 from supervisor.model.seen import Found
-from supervisor.model.state import queries_before
+from supervisor.model.state import known_before
 from supervisor.model.view import Row
 from supervisor.operations.context import CommandContext
 from supervisor.plan.decide import asks_what_was_left
@@ -32,12 +32,6 @@ def left_in_checkpoint(settings: Settings, blobs: Blobs, job: JobRef, known: Seq
     store = access_of_store(settings.store, settings.policy.endpoints)
     tree = open_checkpoint(job.terms.checkpoint or "", conf, store)
     return "only Spark can read its checkpoint" if tree is None else left_behind(tree, known)
-
-
-def known_before(job: JobRef, own: Ownership) -> tuple[SeenQuery, ...] | None:
-    """Returns the batches that were known when the revision before the update had run last; None if nobody knows."""
-    queries = queries_before(job, own)
-    return None if queries is None else queries_of(CheckpointExpectation(place="", queries=queries))
 
 
 def with_what_was_left(context: CommandContext, row: Row) -> Row:

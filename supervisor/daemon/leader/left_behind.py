@@ -22,8 +22,8 @@ from supervisor.errors import SupervisorError
 from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.records import JobRef, Ownership
 from supervisor.model.seen import Found
+from supervisor.model.state import known_before
 from supervisor.model.view import Row, View
-from supervisor.operations.left_in_checkpoint import known_before
 from supervisor.plan.decide import asks_what_was_left
 
 log = structlog.get_logger(__name__)
