@@ -97,7 +97,7 @@ class Row:
     """Holds all that is known of one name. ``own_seen_at_s`` is when the present state of /own/<name> was
     first seen. ``left_behind`` is what a look at the checkpoint found that the target of an update has left there: empty if
     it is nothing, None if nobody has looked. ``saved`` and ``restored`` are what has come so far of the savepoint of an
-    update, and of its copy; None if there is nothing yet. ``examined_since_s`` and ``restoring_since_s`` are from
+    update, and of its copy; None if there is nothing yet. ``examined_since_s`` and ``restoring_since_at_s`` are from
     when the time of that look and that copy counts: now, while they wait for their turn beside those of other jobs; None
     where nobody knows, as in a command.
     """
@@ -113,7 +113,7 @@ class Row:
     saved: UpdateSaved | None = None
     restored: UpdateRestored | None = None
     examined_since_s: float | None = None
-    restoring_since_s: float | None = None
+    restoring_since_at_s: float | None = None
 
     @property
     def is_torn(self) -> bool:

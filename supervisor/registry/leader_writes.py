@@ -426,7 +426,7 @@ def suspend_exhausted(
             at=context.at,
             event="suspended",
             attempt=old.attempt,
-            detail=clip(why, SUSPENDED_WHY_MAX_BYTES),
+            detail=cause_text(why, SUSPENDED_WHY_MAX_BYTES),
             by=context.by,
         ),
     )

@@ -127,11 +127,11 @@ class WayBack:
             self._wanted[row.name] = WayBackTask(key, row.ref, row.own, restores, UpdateSaved(self._clock()))
 
     def _answer(self, wanted: WayBackTask, row: Row) -> Row:
-        since_s = wanted.begun_at_s if wanted.begun_at_s is not None else self._clock()
+        since_at_s = wanted.begun_at_s if wanted.begun_at_s is not None else self._clock()
         if not wanted.restores:
-            return replace(row, saved=replace(wanted.saved, since_at_s=since_s))
+            return replace(row, saved=replace(wanted.saved, since_at_s=since_at_s))
         wanted.used = wanted.restored is not None
-        return replace(row, restored=wanted.restored, restoring_since_s=since_s)
+        return replace(row, restored=wanted.restored, restoring_since_at_s=since_at_s)
 
     def run(self) -> None:
         """Serves what is wanted until the term is over, and then ends what is under way."""

@@ -293,7 +293,7 @@ def failed_release(terminal: Terminal, tmp_path: Path) -> Path:
     assert terminal.run("submit", terminal.spec("a", f"checkpoint: {checkpoint}\n")).code == 0
     runs(terminal, 1)
     assert terminal.run("apply", terminal.spec("a", f"checkpoint: {checkpoint}\nlease: 20s")).code == 0
-    judged = JudgedUpdate(target=2, queries=(f"{query} 12",))
+    judged = JudgedUpdate(target=2, queries=(f"{query} 12",), before=1)
     nonce = ref(terminal).restart_nonce
     history = (HistoryEntry(at=wall_iso(), event="user_error", attempt=2),)
     ended: dict[str, Any] = {

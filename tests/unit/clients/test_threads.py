@@ -99,6 +99,7 @@ LEFT = {
         "runs in a driver, on the standard library alone",
     ),
     "spark/bootstrap.py": ({"start_new_thread"}, "an application must not see it, nor wait for it"),
+    "spark/query_gate.py": ({"start_new_thread"}, "an application must not see it, nor wait for it"),
     "spark/orders.py": ({"start_new_thread"}, "runs in the driver, on the standard library alone"),
 }
 """Who starts threads by other means, and why."""

@@ -40,7 +40,7 @@ SAVED = (SeenQuery("q", 2),)
 REFUSE, NEW_IDS, SAME_IDS = ReturnStep.REFUSE, ReturnStep.NEW_IDS, ReturnStep.SAME_IDS
 
 
-class Places:
+class KnownPlaces:
     """Has what lies at locations: queries of checkpoints, and the newest batch in the logs of sinks."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,8 +57,8 @@ class Places:
 
 
 @pytest.fixture
-def places(monkeypatch: pytest.MonkeyPatch) -> Places:
-    return Places(monkeypatch)
+def places(monkeypatch: pytest.MonkeyPatch) -> KnownPlaces:
+    return KnownPlaces(monkeypatch)
 
 
 def known(sink: NamedSink | None = OUT, batch: int = 5, query: str = "q") -> Grounds:
@@ -67,7 +67,7 @@ def known(sink: NamedSink | None = OUT, batch: int = 5, query: str = "q") -> Gro
 
 
 def copied(
-    places: Places,
+    places: KnownPlaces,
     grounds: Grounds | None,
     *,
     way: ReturnWay = ReturnWay.RESUME,
@@ -79,7 +79,7 @@ def copied(
     return before_copy(way, saved, grounds, source, spec, said, places.opened).step
 
 
-def test_a_batch_that_is_planned_counts_though_it_was_not_seen_committed(places: Places) -> None:
+def test_a_batch_that_is_planned_counts_though_it_was_not_seen_committed(places: KnownPlaces) -> None:
     """It may have been handed to the sink; what was seen counts as well, where the checkpoint says less."""
     places.planned[HERE] = (PlannedQuery("q", (), 2),)
     assert copied(places, known(batch=2)) is SAME_IDS
@@ -93,7 +93,7 @@ def test_a_batch_that_is_planned_counts_though_it_was_not_seen_committed(places:
     assert copied(places, known(batch=2), source=ELSEWHERE) is REFUSE, "where the job goes on since"
 
 
-def test_what_nobody_can_read_or_knows_is_never_nothing(places: Places) -> None:
+def test_what_nobody_can_read_or_knows_is_never_nothing(places: KnownPlaces) -> None:
     assert copied(places, known(batch=2)) is REFUSE, "the checkpoint that is left is gone"
     assert copied(places, None) is REFUSE, "nobody knows which job wrote"
     places.planned[HERE] = (PlannedQuery("q", (), 2),)
@@ -105,12 +105,12 @@ def test_what_nobody_can_read_or_knows_is_never_nothing(places: Places) -> None:
         copied(places, known(batch=2))
 
 
-def test_the_job_of_which_a_fork_is_runs_on(places: Places) -> None:
+def test_the_job_of_which_a_fork_is_runs_on(places: KnownPlaces) -> None:
     places.planned[HERE] = (PlannedQuery("q", (), 2),)
     assert copied(places, known(batch=2), way=ReturnWay.FORK) is REFUSE
 
 
-def test_a_sink_is_known_by_the_other_ids_of_a_query(places: Places) -> None:
+def test_a_sink_is_known_by_the_other_ids_of_a_query(places: KnownPlaces) -> None:
     """A copy with a new id wrote there; a query of which nothing was seen writes where others wrote."""
     places.planned[HERE] = (PlannedQuery("new", ("q",), 5),)
     assert copied(places, known(TABLE, query="new")) is NEW_IDS
@@ -121,7 +121,7 @@ def test_a_sink_is_known_by_the_other_ids_of_a_query(places: Places) -> None:
     assert copied(places, known(OUT, query="x"), said=Said(SinkMemory.REPEATS)) is REFUSE
 
 
-def test_nothing_is_asked_about_the_sinks_of_other_queries(places: Places) -> None:
+def test_nothing_is_asked_about_the_sinks_of_other_queries(places: KnownPlaces) -> None:
     """Its own sinks come before those of its other ids, and these before those of strangers."""
     kafka, saw = NamedSink("kafka"), (SeenQuery("q", 5),)
     for planned, other in (
@@ -135,7 +135,7 @@ def test_nothing_is_asked_about_the_sinks_of_other_queries(places: Places) -> No
     assert copied(places, Grounds(sinks, saw, HERE)) is SAME_IDS
 
 
-def test_each_sink_that_a_query_had_is_asked_about(places: Places) -> None:
+def test_each_sink_that_a_query_had_is_asked_about(places: KnownPlaces) -> None:
     """The last is where it writes now; to the others it may have planned one batch more than was seen."""
     places.planned[HERE] = (PlannedQuery("q", (), 2),)
     now = SeenSink("q", 2, NamedSink("kafka"))
@@ -144,7 +144,7 @@ def test_each_sink_that_a_query_had_is_asked_about(places: Places) -> None:
         assert copied(places, grounds) is step
 
 
-def test_each_query_is_asked_about(places: Places) -> None:
+def test_each_query_is_asked_about(places: KnownPlaces) -> None:
     places.planned[HERE] = (PlannedQuery("q", (), 2), PlannedQuery("r", (), 3))
     grounds = Grounds(
         (SeenSink("q", 2, OUT), SeenSink("r", 2, OUT)), (SeenQuery("q", 2), SeenQuery("r", 2)), HERE
@@ -153,7 +153,7 @@ def test_each_query_is_asked_about(places: Places) -> None:
     assert copied(places, grounds) is SAME_IDS
 
 
-def test_the_log_of_a_file_sink_decides_where_it_can_be_read(places: Places) -> None:
+def test_the_log_of_a_file_sink_decides_where_it_can_be_read(places: KnownPlaces) -> None:
     places.planned[HERE] = (PlannedQuery("q", (), 2),)
     places.logs[OUT.where] = 3
     assert copied(places, known(batch=2)) is REFUSE, "it has a batch that nobody else knows"
@@ -169,7 +169,7 @@ def test_the_log_of_a_file_sink_decides_where_it_can_be_read(places: Places) -> 
     assert copied(places, known(TABLE, batch=2)) is NEW_IDS, "another sink has no such log"
 
 
-def test_a_log_contradicts_who_says_that_it_was_rolled_back(places: Places) -> None:
+def test_a_log_contradicts_who_says_that_it_was_rolled_back(places: KnownPlaces) -> None:
     places.planned[HERE] = (PlannedQuery("q", (), 5),)
     places.logs[OUT.where] = 5
     rolled_back = Said(rolled_back=True)
@@ -186,7 +186,7 @@ def test_arguments_environment_and_properties_name_a_place(key: str) -> None:
     assert not is_named("file:/", SPEC.model_copy(update={key: value})), "the root says nothing"
 
 
-def test_a_fork_that_shares_no_sink_finds_what_an_earlier_job_of_its_name_wrote(places: Places) -> None:
+def test_a_fork_that_shares_no_sink_finds_what_an_earlier_job_of_its_name_wrote(places: KnownPlaces) -> None:
     def forked(own: Grounds | None, of: Grounds | None = None, *, shared: bool = False) -> GoingBack:
         return before_fork(SAVED, own, of, HERE, SPEC, NOTHING_SAID, places.opened, shared=shared)
 
@@ -200,7 +200,7 @@ def test_a_fork_that_shares_no_sink_finds_what_an_earlier_job_of_its_name_wrote(
     assert forked(None, known(), shared=True).step is REFUSE
 
 
-def test_a_fresh_start_takes_what_lies_there(places: Places) -> None:
+def test_a_fresh_start_takes_what_lies_there(places: KnownPlaces) -> None:
     def fresh(grounds: Grounds) -> ReturnStep:
         return before_fresh_start(grounds, ELSEWHERE, SPEC, NOTHING_SAID, places.opened).step
 
@@ -226,7 +226,7 @@ def test_a_fresh_start_takes_what_lies_there(places: Places) -> None:
     assert fresh(two) is REFUSE, "a second query, of which no sink was seen"
 
 
-def test_a_job_that_runs_on_asks_what_the_other_wrote_to_its_sink(places: Places) -> None:
+def test_a_job_that_runs_on_asks_what_the_other_wrote_to_its_sink(places: KnownPlaces) -> None:
     def undone(others: Grounds, own: Grounds | None = None, *, same_place: bool = True) -> ReturnStep:
         mine = own if own is not None else known(batch=2)
         return before_undo(mine, others, SPEC, NOTHING_SAID, places.opened, same_place=same_place).step

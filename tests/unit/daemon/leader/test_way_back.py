@@ -148,12 +148,12 @@ def test_so_does_that_of_a_copy(leader_rig: Rig) -> None:
     leader_rig.answer(failed(), RESTORES)
     leader_rig.now_s += 10_000
     waits = leader_rig.answer(failed(), RESTORES)
-    assert waits.restoring_since_s == leader_rig.now_s
+    assert waits.restoring_since_at_s == leader_rig.now_s
     leader_rig.work.trouble = [Unreachable("no store")]
     leader_rig.serve()
     begun_at_s = leader_rig.now_s
     leader_rig.now_s += 899
-    assert leader_rig.answer(failed(), RESTORES).restoring_since_s == begun_at_s
+    assert leader_rig.answer(failed(), RESTORES).restoring_since_at_s == begun_at_s
 
 
 def test_what_has_failed_is_told_and_tried_again_later(leader_rig: Rig) -> None:
