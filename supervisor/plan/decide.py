@@ -541,8 +541,8 @@ def _after_failed_update(case: Case) -> tuple[Decision | None, str | None]:
             waits = f"{what}: if not, {update.before.revision} goes on"
             return Decision(note=Note(case.name, waits, left_s, examines=True)), None
     if rule is RollbackRule.SAVEPOINT and update.savepoint:
-        restoring_s = case.row.restoring_since_at_s
-        return _back_to_savepoint(case, update, why, since_at_s if restoring_s is None else restoring_s)
+        restoring_at_s = case.row.restoring_since_at_s
+        return _back_to_savepoint(case, update, why, since_at_s if restoring_at_s is None else restoring_at_s)
     if rule not in IF_CLEAN:
         return None, ""
     return None, case.row.left_behind or MAY_HAVE_LEFT
