@@ -19,17 +19,19 @@ import structlog
 from supervisor.clients.threads import run_in_thread
 from supervisor.clock import boottime_s
 from supervisor.errors import SupervisorError
-from supervisor.model.checkpoint_expectation import SeenQuery
+from supervisor.model.checkpoint_expectation import SeenQuery, sinks_of
 from supervisor.model.records import JobRef, Ownership
 from supervisor.model.seen import Found
+from supervisor.model.sinks import SeenSink
 from supervisor.model.state import known_before
 from supervisor.model.view import Row, View
 from supervisor.plan.decide import asks_what_was_left
 
 log = structlog.get_logger(__name__)
 
-Examine: TypeAlias = "Callable[[JobRef, Sequence[SeenQuery]], str]"
-"""Returns what is in the checkpoint of a job beyond some batches; empty if nothing is. It may raise anything."""
+Examine: TypeAlias = "Callable[[JobRef, Sequence[SeenQuery], Sequence[SeenSink]], str]"
+"""Returns what is in the checkpoint of a job, or in its sinks, beyond some batches; empty if nothing is. It may raise
+anything."""
 
 TURN_MAX_S: Final = 900.0
 """For so long a look waits for its turn."""
@@ -98,7 +100,7 @@ class LeftBehind:
         if known is None:
             return "what was in its checkpoint before is not known"
         try:
-            left = self._examine(job, known)
+            left = self._examine(job, known, sinks_of(None, own.remembered))
         except SupervisorError as error:
             left = f"its checkpoint could not be looked at: {error}"
         except Exception as error:

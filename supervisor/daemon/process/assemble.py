@@ -76,6 +76,7 @@ from supervisor.model.labels import packed
 from supervisor.model.launch import Launch
 from supervisor.model.location import normalise
 from supervisor.model.records import Cluster, JobRef, Member, PendingDeletion
+from supervisor.model.sinks import SeenSink
 from supervisor.observe.status import ClusterConfiguration, is_ok, take_status, unreachable_status
 from supervisor.operations.author import supervisor_as_author
 from supervisor.operations.context import open_commands, store_of
@@ -419,9 +420,9 @@ class Assembly:
         inbox = NotifierInbox() if self._settings.notify else None
         return Controller(term, self._layout, policy, recorder, loop, self._left_behind, by, work, inbox)
 
-    def _left_behind(self, job: JobRef, known: Sequence[SeenQuery]) -> str:
-        """Returns what the target of an update has left in the checkpoint of ``job``. Raises SupervisorError."""
-        return left_in_checkpoint(self._settings, self._blobs, job, known)
+    def _left_behind(self, job: JobRef, known: Sequence[SeenQuery], sinks: Sequence[SeenSink]) -> str:
+        """Returns what a target has left in the checkpoint of ``job`` or in ``sinks``. Raises SupervisorError."""
+        return left_in_checkpoint(self._settings, self._blobs, job, known, sinks)
 
     def _sweeper(self, term: Term[ZooClient], controller: Controller) -> Sweeper:
         def paused() -> bool:

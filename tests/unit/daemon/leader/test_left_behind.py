@@ -10,9 +10,10 @@ from structlog.testing import capture_logs
 
 from supervisor.daemon.leader.left_behind import EXAMINED_MAX, TURN_MAX_S, LeftBehind
 from supervisor.errors import Unreachable
-from supervisor.model.checkpoint_expectation import SeenQuery
+from supervisor.model.checkpoint_expectation import CheckpointExpectation, SeenQuery
 from supervisor.model.records import JobRef, JudgedUpdate, RollbackRule
 from supervisor.model.seen import Found
+from supervisor.model.sinks import NamedSink, SeenSink
 from supervisor.model.view import Row, View
 from tests.unit.plan.rows import row, view
 from tests.unit.plan.test_observed_update import PLACE, ended, judged
@@ -38,8 +39,9 @@ class Examined:
         self.answer, self.asked = answer, list[tuple[str, Sequence[SeenQuery]]]()
         self.go, self.woken = threading.Event(), threading.Event()
 
-    def __call__(self, job: JobRef, known: Sequence[SeenQuery]) -> str:
+    def __call__(self, job: JobRef, known: Sequence[SeenQuery], sinks: Sequence[SeenSink]) -> str:
         self.asked.append((job.name, known))
+        self.sinks = tuple(sinks)
         assert self.go.wait(MAX_S)
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -120,3 +122,16 @@ def test_a_few_at_a_time_and_none_that_does_not_ask() -> None:
     assert left.answered(seen(*many, calm)).rows["calm"] == calm
     assert len(left._asked) == EXAMINED_MAX
     examined.go.set()
+
+
+def test_the_sinks_that_are_remembered_are_asked_about() -> None:
+    remembered = CheckpointExpectation(place="", sinks=("q 6 file /out",))
+    one = failed()
+    assert isinstance(one.own, Found)
+    own = Found(replace(one.own.record, remembered=remembered), one.own.version, 70)
+    examined = Examined()
+    left = LeftBehind(examined, examined.woken.set)
+    left.answered(seen(replace(one, own=own)))
+    examined.go.set()
+    assert examined.woken.wait(MAX_S)
+    assert examined.sinks == (SeenSink("q", 6, NamedSink("file", "/out")),)
