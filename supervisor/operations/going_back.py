@@ -9,12 +9,13 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from supervisor.checkpoint.handed import PlannedQuery, newest_in_sink_log, planned_in
 from supervisor.checkpoint.opening import open_checkpoint
-from supervisor.errors import NotFound, SupervisorError, Unreachable
+from supervisor.errors import InvalidInput, NotFound, SupervisorError, Unreachable
 from supervisor.model.checkpoint_expectation import (
     CheckpointExpectation,
     SeenQuery,
@@ -217,10 +218,14 @@ def before_undo(
     are the grounds of that. ``same_place`` says that nothing in their specs tells their sinks apart. Raises Unreachable."""
     there = _planned(grounds.checkpoint, opened)
     planned = {each.id: each.batch for each in _planned(others.checkpoint, opened)}
-    wrote = others.sinks or tuple(SeenSink(each.id, each.batch_id, NamedSink("")) for each in others.known)
+    seen = {each.query for each in others.sinks}
+    unseen = (each for each in others.known if each.id not in seen)
+    wrote = (*others.sinks, *(SeenSink(each.id, each.batch_id, NamedSink("")) for each in unseen))
+    own = {_place(each.sink) for each in grounds.sinks}
     returning = []
     for query, batch, sink in wrote:
-        is_shared = sink in {each.sink for each in grounds.sinks} if sink.where else same_place
+        # a job whose own sinks nobody remembers is told from the other by its spec alone
+        is_shared = _place(sink) in own if sink.where and own else same_place
         if is_shared:
             ids = {each.id for each in there}
             here = max((each.batch for each in there if each.id == query or query not in ids), default=-1)
@@ -228,6 +233,13 @@ def before_undo(
             goes_on = Returning(query, here, planned.get(query, batch + 1), known, same_id=query in ids)
             returning.append(_with_log(goes_on, spec, opened))
     return decide(ReturnWay.UNDO, returning, said_of(spec, said))
+
+
+def _place(sink: NamedSink) -> tuple[str, str]:
+    """Returns what two names of one sink have in common: its kind, and its place without what spelling adds."""
+    with suppress(InvalidInput):
+        return sink.kind, normalise(sink.where)
+    return sink.kind, sink.where
 
 
 def _planned(location: str | None, opened: Opener) -> tuple[PlannedQuery, ...]:

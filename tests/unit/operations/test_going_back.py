@@ -280,3 +280,26 @@ def test_what_is_said_at_the_command_comes_before_what_the_spec_says() -> None:
     assert said_of(spec, NOTHING_SAID) == Said(SinkMemory.REMEMBERS)
     assert said_of(spec, Said(SinkMemory.REPEATS, True)) == Said(SinkMemory.REPEATS, True)
     assert said_of(None, NOTHING_SAID) == NOTHING_SAID
+
+
+def undone(places: KnownPlaces, own: Grounds, others: Grounds) -> ReturnStep:
+    places.planned[HERE] = (PlannedQuery("q", (), 5),)
+    return before_undo(own, others, SPEC, NOTHING_SAID, places.opened, same_place=True).step
+
+
+def test_an_undo_asks_where_nobody_remembers_the_sinks_of_the_old_job(places: KnownPlaces) -> None:
+    """The version before remembered none: then the two jobs are told apart by their specs alone."""
+    new = Grounds((SeenSink("n", 9, OUT),), (SeenQuery("n", 9),), ELSEWHERE)
+    assert undone(places, Grounds((), (SeenQuery("q", 5),), HERE), new) is REFUSE
+
+
+@pytest.mark.parametrize("where", ["s3a://bucket/out/", "s3://bucket/out", "s3a://bucket//out"])
+def test_one_sink_may_be_spelled_in_two_ways(places: KnownPlaces, where: str) -> None:
+    new = Grounds((SeenSink("n", 9, NamedSink("file", where)),), (SeenQuery("n", 9),), ELSEWHERE)
+    assert undone(places, known(OUT, 5), new) is REFUSE
+
+
+def test_a_query_that_was_never_seen_to_write_is_asked_about_beside_one_that_was(places: KnownPlaces) -> None:
+    seen_one = (SeenSink("n", 9, NamedSink("console")),)
+    new = Grounds(seen_one, (SeenQuery("n", 9), SeenQuery("o", 9)), ELSEWHERE)
+    assert undone(places, known(OUT, 5), new) is REFUSE
