@@ -29,7 +29,7 @@ from typing import Any, Protocol
 
 from supervisor.clock import boottime_s
 from supervisor.demo.death_guard import DeathGuard
-from supervisor.spark.fence.build import fence_jar
+from supervisor.spark.fence.build import host_jar
 from supervisor.spark.fence.choice import MANAGER, OWNER_KEY, owner_of
 from supervisor.spark.properties import render_properties
 from supervisor.spark.toolchain import installed_spark_home, java_of, spark_version
@@ -62,7 +62,7 @@ class Driver:
         home = installed_spark_home()
         assert home is not None
         version = spark_version(home) or ""
-        built = fence_jar(home, java_of(None, os.environ), version, directory, os.environ)
+        built = host_jar(home, java_of(None, os.environ), version, directory, os.environ)
         assert built.jar is not None, built.why
         properties = directory / f"{name}.properties"
         properties.write_text(

@@ -32,7 +32,7 @@ from supervisor.model.going_back import GOES_ON
 from supervisor.savepoints.create import Creation
 from supervisor.savepoints.manifest import Begun, Manifest
 from supervisor.savepoints.restore import restore
-from supervisor.spark.fence.build import fence_jar
+from supervisor.spark.fence.build import host_jar
 from supervisor.spark.fence.choice import MANAGER, MANAGER_KEY, OWNER_KEY, owner_of
 from supervisor.spark.properties import render_properties
 from supervisor.spark.toolchain import installed_spark_home, java_of, spark_version
@@ -209,7 +209,7 @@ def take_moments(
 def session(directory: Path, moto: MotoServer) -> Any:
     home = installed_spark_home()
     assert home is not None
-    built = fence_jar(home, java_of(None, os.environ), spark_version(home) or "", directory, os.environ)
+    built = host_jar(home, java_of(None, os.environ), spark_version(home) or "", directory, os.environ)
     assert built.jar is not None, built.why
     properties = directory / "spark.properties"
     properties.write_text(

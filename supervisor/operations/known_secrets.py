@@ -24,7 +24,7 @@ from supervisor.model.seen import Found
 from supervisor.observe.listing import OneJob
 from supervisor.operations.context import CommandContext
 from supervisor.records.codec import decode
-from supervisor.settings.secret_files import secret_files
+from supervisor.settings.secret_files import named_texts, secret_files
 
 _FILE_MAX_BYTES: Final = 64 * 1024
 
@@ -58,20 +58,11 @@ def _of_settings(context: CommandContext) -> Iterator[str]:
     names of the keys, so that no section is forgotten."""
     for path in secret_files(context.settings):
         yield from _of_file(path)
-    yield from _named_in(context.settings.model_dump(mode="json"))
-
-
-def _named_in(document: Any, name: str = "") -> Iterator[str]:
-    if isinstance(document, Mapping):
-        for key, each in document.items():
-            yield from _named_in(each, str(key))
-    elif isinstance(document, list):
-        for each in document:
-            yield from _named_in(each, name)
-    elif isinstance(document, str) and is_secret_name(name) and not is_secret_file_name(name):
-        yield document
-    elif isinstance(document, str) and name == "url" and (parts := web_url(document)) is not None:
-        yield from (parts.path.strip("/"), parts.query)  # who has them can call a webhook
+    for name, text in named_texts(context.settings.model_dump(mode="json")):
+        if is_secret_name(name) and not is_secret_file_name(name):
+            yield text
+        elif name == "url" and (parts := web_url(text)) is not None:
+            yield from (parts.path.strip("/"), parts.query)  # who has them can call a webhook
 
 
 def _of_job(context: CommandContext, job: OneJob) -> tuple[set[str], set[str]]:

@@ -13,15 +13,17 @@ _TLS_KEY = "key"
 
 def secret_files(settings: Settings) -> tuple[str, ...]:
     """Returns the paths of files with tokens, passwords and private keys."""
-    return tuple(dict.fromkeys(_named_in(settings.model_dump(mode="json"))))
+    named = named_texts(settings.model_dump(mode="json"))
+    return tuple(dict.fromkeys(text for name, text in named if is_secret_file_name(name) or name == _TLS_KEY))
 
 
-def _named_in(document: Any, name: str = "") -> Iterator[str]:
+def named_texts(document: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yields each text of a document (as JSON has it), after the key under which it stands."""
     if isinstance(document, Mapping):
         for key, each in document.items():
-            yield from _named_in(each, str(key))
+            yield from named_texts(each, str(key))
     elif isinstance(document, list):
         for each in document:
-            yield from _named_in(each, name)
-    elif isinstance(document, str) and (is_secret_file_name(name) or name == _TLS_KEY):
-        yield document
+            yield from named_texts(each, name)
+    elif isinstance(document, str):
+        yield name, document

@@ -52,7 +52,7 @@ from supervisor.spark.attempt_place import (
 from supervisor.spark.class_archive.assign import archive_of_driver
 from supervisor.spark.class_archive.choice import OPTIONS_KEY
 from supervisor.spark.environment import build_environment, passes
-from supervisor.spark.fence.build import FENCE, Built, JavaSources, fence_jar
+from supervisor.spark.fence.build import FENCE, Built, JavaSources, host_jar
 from supervisor.spark.fence.choice import Fence, owner_of, why_not, why_not_this_spark
 from supervisor.spark.gate.agent import SOURCES as GATE_SOURCES
 from supervisor.spark.gate.agent import with_agent
@@ -369,7 +369,7 @@ def _fence_jar(
 ) -> Built:
     """Makes the jar by the host's own Spark and Java, in the supervisor's own environment: nothing of a job
     is executed here."""
-    return fence_jar(
+    return host_jar(
         toolchain.home,
         java_of(toolchain.java_home, environ),
         toolchain.version or "",

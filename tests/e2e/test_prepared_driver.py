@@ -25,7 +25,7 @@ from supervisor.clock import boottime_s
 from supervisor.model.launch import PREPARE_LEVEL, PREPARED
 from supervisor.spark import bootstrap
 from supervisor.spark.class_archive.choice import OPTIONS_KEY
-from supervisor.spark.fence.build import fence_jar
+from supervisor.spark.fence.build import host_jar
 from supervisor.spark.gate.agent import SOURCES, with_agent
 from supervisor.spark.toolchain import java_of, spark_version
 from tests.e2e.test_bootstrap import environment, spark_home
@@ -168,7 +168,7 @@ def run(
 def agent_options(directory: Path, opening: Path) -> str:
     """The options of a JVM with the gate of queries."""
     home, java = spark_home(), java_of(None, os.environ)
-    built = fence_jar(home, java, spark_version(home) or "", directory, os.environ, 240.0, of=SOURCES)
+    built = host_jar(home, java, spark_version(home) or "", directory, os.environ, 240.0, of=SOURCES)
     assert built.jar is not None, built.why
     return with_agent("", built.jar, opening)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.spark.fence.build import fence_jar
+from supervisor.spark.fence.build import host_jar
 from supervisor.spark.fence.choice import MANAGER, MANAGER_KEY
 from supervisor.spark.properties import render_properties
 from supervisor.spark.toolchain import installed_spark_home, java_of, spark_version
@@ -31,7 +31,7 @@ def test_a_query_goes_on_from_its_checkpoint_and_begins_anew_without_it(
     """In one JVM, which remembers what it has seen; the checkpoint is deleted by somebody else in between."""
     home = installed_spark_home()
     assert home is not None
-    built = fence_jar(home, java_of(None, os.environ), spark_version(home) or "", tmp_path, os.environ)
+    built = host_jar(home, java_of(None, os.environ), spark_version(home) or "", tmp_path, os.environ)
     assert built.jar is not None, built.why
     properties = {
         "spark.master": "local[1]",

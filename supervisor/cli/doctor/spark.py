@@ -31,7 +31,7 @@ from supervisor.spark.arguments import brings_s3a
 from supervisor.spark.class_archive.assign import OFF, archive_of_driver
 from supervisor.spark.class_archive.choice import ClassArchive
 from supervisor.spark.class_archive.shelf import NOT_YET
-from supervisor.spark.fence.build import fence_jar
+from supervisor.spark.fence.build import host_jar
 from supervisor.spark.fence.choice import why_not, why_not_this_spark
 from supervisor.spark.refusal import Refused
 from supervisor.spark.toolchain import (
@@ -210,7 +210,7 @@ def _fence(subject: Subject, home: Path, defaults: dict[str, str], until_at_s: f
         )
         with tempfile.TemporaryDirectory() as trial:
             env, within_s = host_environment(subject), _share_s(FENCE_S * subject.patience, until_at_s)
-            return fence_jar(home, java, version or "", Path(trial), env, within_s).why
+            return host_jar(home, java, version or "", Path(trial), env, within_s).why
     except (Refused, OSError) as error:
         return str(error)
 

@@ -102,10 +102,6 @@ def host_jar(
         return Built(None, f"{error.filename or directory}: {error.strerror or error}")
 
 
-fence_jar = host_jar
-"""It makes the jar of the storage fence, which is what ``host_jar`` makes if nothing else is asked for."""
-
-
 def _key(home: Path, java: Path, spark_version: str, of: JavaSources) -> str:
     """Returns the name of the jar. ``java`` is resolved first: one on the PATH is often a link."""
     jars = home.glob("jars/hadoop-client-api-*.jar")

@@ -19,7 +19,7 @@ from supervisor.model.records import Assignment
 from supervisor.settings.file import Settings
 from supervisor.spark.arguments import Files, build_properties
 from supervisor.spark.fence import build
-from supervisor.spark.fence.build import fence_jar
+from supervisor.spark.fence.build import host_jar
 from supervisor.spark.fence.choice import MANAGER, MANAGER_KEY, OWNER_KEY, Fence, owner_of, why_not
 from supervisor.spark.prepare import AttemptPlace, prepare
 from supervisor.spark.toolchain import Toolchain, installed_spark_home, spark_version
@@ -117,14 +117,14 @@ def test_janino_compiles_it_once(
     spark_and_java: tuple[Path, Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, java, version = spark_and_java
-    built = fence_jar(home, java, version, tmp_path / "fence", {"PATH": "/usr/bin:/bin"})
+    built = host_jar(home, java, version, tmp_path / "fence", {"PATH": "/usr/bin:/bin"})
     assert built.jar is not None, built.why
     with zipfile.ZipFile(built.jar) as jar:
         assert f"{MANAGER.replace('.', '/')}.class" in jar.namelist()
     assert built.jar.name.startswith(f"fence-{version}-")
     assert [path.name for path in built.jar.parent.iterdir()] == [built.jar.name]
     monkeypatch.setattr(build, "run_tool", lambda *_: pytest.fail("it is there already"))
-    assert fence_jar(home, java, version, tmp_path / "fence", {}) == built
+    assert host_jar(home, java, version, tmp_path / "fence", {}) == built
 
 
 def test_what_one_spark_or_java_makes_is_no_others(
@@ -139,7 +139,7 @@ def test_what_one_spark_or_java_makes_is_no_others(
         return Ran(0, "", "")
 
     def jar(home: Path, java: Path) -> Path:
-        built = fence_jar(home, java / "bin" / "java", "4.1.2", tmp_path / "fence", {})
+        built = host_jar(home, java / "bin" / "java", "4.1.2", tmp_path / "fence", {})
         assert built.jar is not None, built.why
         return built.jar
 
@@ -164,7 +164,7 @@ def test_what_cannot_be_made_is_said_and_not_tried_at_every_start(
         build, "run_tool", lambda *_: tried.append(1) or Ran(1, "", "x\nCompileException: no such\n y")
     )
     for _ in range(2):
-        built = fence_jar(spark_home, Path("/usr/bin/java"), "4.1.2", tmp_path / "fence", {})
+        built = host_jar(spark_home, Path("/usr/bin/java"), "4.1.2", tmp_path / "fence", {})
         assert built.jar is None and "CompileException: no such" in built.why
     assert len(tried) == 1
     assert list((tmp_path / "fence").iterdir()) == []
@@ -172,7 +172,7 @@ def test_what_cannot_be_made_is_said_and_not_tried_at_every_start(
 
 def test_a_directory_that_cannot_be_written_is_a_reason(spark_home: Path, tmp_path: Path) -> None:
     (tmp_path / "fence").write_text("a file")
-    built = fence_jar(spark_home, Path("/usr/bin/java"), "4.1.2", tmp_path / "fence" / "x", {})
+    built = host_jar(spark_home, Path("/usr/bin/java"), "4.1.2", tmp_path / "fence" / "x", {})
     assert built.jar is None and str(tmp_path / "fence") in built.why
 
 
@@ -306,9 +306,9 @@ def test_who_needs_another_jar_does_not_wait_for_one_that_takes_long(
     monkeypatch.setattr(build, "run_tool", slow)
     java = Path("/usr/bin/java")
     with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(fence_jar, spark_home, java, "4.1.2", tmp_path / "slow", {})
+        first = pool.submit(host_jar, spark_home, java, "4.1.2", tmp_path / "slow", {})
         assert begun.wait(60)
-        assert fence_jar(spark_home, java, "4.1.2", tmp_path / "other", {}).jar is not None
+        assert host_jar(spark_home, java, "4.1.2", tmp_path / "other", {}).jar is not None
         assert not first.done()
         go_on.set()
         assert first.result().jar is not None

@@ -483,11 +483,11 @@ def test_the_fence_is_made_ahead_for_each_spark(
     two = two.model_copy(update={"store": StoreSettings(url="s3://bucket/store")})
     made: list[Path] = []
 
-    def fence_jar(home: Path, *_arguments: object, **_named: object) -> Built:
+    def host_jar(home: Path, *_arguments: object, **_named: object) -> Built:
         made.append(home)
         return Built(home)
 
-    monkeypatch.setattr(prepare_module, "fence_jar", fence_jar)
+    monkeypatch.setattr(prepare_module, "host_jar", host_jar)
     FenceAhead(two, environ).make()
     assert made == [spark_home, other]
 
@@ -515,7 +515,7 @@ def test_an_application_runs_up_to_its_first_query_only_where_every_query_is_hel
     prepared: str,
     built: Built,
 ) -> None:
-    monkeypatch.setattr(prepare_module, "fence_jar", lambda *_, **__: built)
+    monkeypatch.setattr(prepare_module, "host_jar", lambda *_, **__: built)
     spec = make_spec(conf={"spark.driver.extraJavaOptions": "-Dx=y"})
     launch = prepare(spec, assignment, settings, place, stored, prepared=prepared, level=level)
     options = parse_properties((place.work_dir / "spark.properties").read_text())[
