@@ -6,6 +6,7 @@ version, in a directory of its own, which finds the libraries where they are.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -25,7 +26,8 @@ def find() -> str | None:
     system = shutil.which(f"python3.{sys.version_info.minor}", path="/usr/bin:/usr/local/bin:/bin")
     if system is None or not _may_execute(system):
         return None
-    made = Path(tempfile.gettempdir()) / f"shared-python-{os.getuid()}-{sys.version_info.minor}"
+    libraries = [path for path in sys.path if path.endswith("site-packages")]
+    made = Path(tempfile.gettempdir()) / _name(libraries)
     if not (made / "bin" / "python").exists():
         draft = Path(tempfile.mkdtemp(prefix="shared-python-"))
         draft.chmod(0o755)
@@ -34,13 +36,18 @@ def find() -> str | None:
                 [system, "-m", "venv", "--without-pip", str(draft)], check=True, capture_output=True
             )
             (site,) = draft.glob("lib/python3*/site-packages")
-            libraries = [path for path in sys.path if path.endswith("site-packages")]
             (site / "shared.pth").write_text("\n".join(libraries) + "\n")
             draft.rename(made)
         except (subprocess.CalledProcessError, ValueError, OSError):
             shutil.rmtree(draft, ignore_errors=True)
     python = str(made / "bin" / "python")
     return python if _may_execute(python, "import kazoo, pydantic") else None
+
+
+def _name(libraries: list[str]) -> str:
+    """The directory's name: another checkout, whose libraries lie elsewhere or are gone, has one of its own."""
+    places = hashlib.sha256("\n".join(libraries).encode()).hexdigest()[:12]
+    return f"shared-python-{os.getuid()}-{sys.version_info.minor}-{places}"
 
 
 def _may_execute(python: str, what: str = "") -> bool:
