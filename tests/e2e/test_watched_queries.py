@@ -38,8 +38,8 @@ def slow(value):
     time.sleep(3600)
     return value
 
-batches = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 20).load()
-rows = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
+batches = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 20).option("numPartitions", 1).load()
+rows = spark.readStream.format("rate").option("rowsPerSecond", 10).option("numPartitions", 1).load()
 batches.select(slow("value")).writeStream.queryName("long").format("noop").start()
 rows.selectExpr("value + 1 as v").writeStream.queryName("cont").format("noop").trigger(continuous="1 second").start()
 batches.writeStream.format("noop").trigger(processingTime="1 second").start()
