@@ -15,9 +15,9 @@ from typing import Final
 
 from supervisor.errors import Complaint
 from supervisor.model.driver_memory import LEAST_BYTES, MIB, PROPERTY, spark_size_bytes
+from supervisor.model.spark_session import OPTION_PROPERTIES
 
 _LEAST_WITH: Final = {"+UseSerialGC": 465 * MIB, "+UseParallelGC": 505 * MIB}
-_OPTIONS: Final = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 _TESTING: Final = "spark.testing"
 
 JVM_BYTES: Final = 192 * MIB
@@ -33,7 +33,7 @@ does not include the data that an application holds there.
 
 def least_bytes(conf: Mapping[str, str]) -> int:
     """Returns the smallest heap with which Spark starts, as far as the job chooses its collector."""
-    options = " ".join(conf.get(key, "") for key in _OPTIONS)
+    options = " ".join(conf.get(key, "") for key in OPTION_PROPERTIES)
     return max((least for words, least in _LEAST_WITH.items() if words in options), default=LEAST_BYTES)
 
 

@@ -11,6 +11,7 @@ and later): it imports the standard library only. It never repeats a URL, which 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 
 MARK = "unsupported session: "
@@ -35,6 +36,17 @@ SELECTING_VARIABLES = (
 )
 """All variables by which pyspark makes a session of Spark Connect; a test compares them with the installed pyspark."""
 SELECTING_PROPERTIES = ("spark.remote", "spark.api.mode")
+OPTION_VARIABLES = (
+    "SPARK_SUBMIT_OPTS",
+    "SPARK_LAUNCHER_OPTS",
+    "SPARK_JAVA_OPTS",
+    "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "_JAVA_OPTIONS",
+)
+OPTION_PROPERTIES = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+"""The Java options of a driver: a ``-D`` among them sets a property, and Spark's own client reads it as one. What a file
+of options has (``@file``, ``-XX:VMOptionsFile``) is not seen."""
 
 
 class UnsupportedSession(RuntimeError):
@@ -67,16 +79,41 @@ def why_unsupported_by_default(util: object) -> str:
 
 
 def _found(env: Mapping[str, str], conf: Mapping[str, str], of_conf: str) -> Iterator[str]:
+    yield from _of_properties(conf, of_conf)
+    for name in OPTION_PROPERTIES:
+        yield from _of_properties(_set_by_options(conf.get(name) or ""), f"{of_conf} {name}: -D")
+    for name in OPTION_VARIABLES:
+        yield from _of_properties(_set_by_options(env.get(name) or ""), f"env {name}: -D")
+    yield from _of_variables(env)
+
+
+def _of_properties(conf: Mapping[str, str], of: str) -> Iterator[str]:
+    """``of`` ends with ``-D`` if they are set by Java options."""
+    space = "" if of.endswith("-D") else " "
     if "spark.remote" in conf:
-        yield _asks(f"{of_conf} spark.remote", conf["spark.remote"])
+        yield _asks(f"{of}{space}spark.remote", conf["spark.remote"])
+    if (conf.get("spark.api.mode") or "").lower() == CONNECT:
+        yield _asks(f"{of}{space}spark.api.mode", LOCAL)
+
+
+def _set_by_options(options: str) -> dict[str, str]:
+    """Returns the properties that Java options set. They are split as a shell does, as Spark and the JVM split them; what
+    can't be is split at blanks."""
+    try:
+        words = shlex.split(options)
+    except ValueError:
+        words = options.replace('"', "").replace("'", "").split()
+    pairs = (word[2:].partition("=") for word in words if word.startswith("-D"))
+    return {name: value for name, _, value in pairs}
+
+
+def _of_variables(env: Mapping[str, str]) -> Iterator[str]:
     if "SPARK_REMOTE" in env:  # as pyspark asks: an empty one counts
         yield _asks("env SPARK_REMOTE", env["SPARK_REMOTE"])
     if "SPARK_CONNECT_MODE_ENABLED" in env:
         yield _asks("env SPARK_CONNECT_MODE_ENABLED", None)
     if "SPARK_SKIP_CONNECT_COMPAT_TESTS" in env:
         yield _asks("env SPARK_SKIP_CONNECT_COMPAT_TESTS", None)
-    if (conf.get("spark.api.mode") or "").lower() == CONNECT:
-        yield _asks(f"{of_conf} spark.api.mode", LOCAL)
     if (env.get("SPARK_API_MODE") or "").lower() == CONNECT:
         yield _asks("env SPARK_API_MODE", LOCAL)
     if env.get("SPARK_CONNECT_MODE") == "1":

@@ -154,12 +154,14 @@ class SeenAcceptance:
 @dataclass(frozen=True, slots=True)
 class SeenPreparation:
     """Holds a request for a prepared driver. ``supervisor`` is who is asked; ``first_seen_at_s`` is a time after the
-    response arrived that first showed it to this observer."""
+    response arrived that first showed it to this observer. ``due_from_at_s`` is from when the time counts in which the
+    driver has to be ready: no host begins to prepare one while the cluster is paused, so that this is now meanwhile."""
 
     supervisor: str
     path: str
     seen: Found[Preparation] | Unreadable
     first_seen_at_s: float
+    due_from_at_s: float
 
 
 @dataclass(frozen=True, slots=True)

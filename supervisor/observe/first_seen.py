@@ -23,6 +23,7 @@ class FirstSeen:
         self._owns: dict[str, tuple[int, float]] = {}
         self._leases: dict[str, tuple[int, float]] = {}
         self._preparations: dict[str, tuple[int, float]] = {}
+        self._paused_at_s = float("-inf")
         self._running: dict[str, tuple[str, float]] = {}
 
     def own_seen_at_s(self, name: str, mzxid: int, received_at_s: float) -> float:
@@ -58,6 +59,14 @@ class FirstSeen:
         if known is None or known[0] != mzxid:
             known = self._preparations[path] = (mzxid, received_at_s)
         return known[1]
+
+    def preparation_due_from_at_s(self, seen_at_s: float) -> float:
+        """Returns from when the time of a request counts that was first seen at ``seen_at_s``: from the last reading at
+        which the cluster was paused, if that was later."""
+        return max(seen_at_s, self._paused_at_s)
+
+    def note_pause(self, received_at_s: float) -> None:
+        self._paused_at_s = received_at_s
 
     def keep_preparations(self, paths: Collection[str]) -> None:
         """Forgets the requests that are not at ``paths``."""

@@ -367,7 +367,7 @@ def aged(
     now. ``changed`` is what ``changes_of`` read, so that assignments and silent leases have their age too.
     """
     rows = {name: _aged(row, now_s, wall_now_s, changed.get(name)) for name, row in view.rows.items()}
-    asked = tuple(_aged_preparation(each, now_s, wall_now_s) for each in view.preparations)
+    asked = tuple(_aged_preparation(each, now_s, wall_now_s, view.paused) for each in view.preparations)
     return replace(
         view,
         rows=MappingProxyType(rows),
@@ -376,10 +376,16 @@ def aged(
     )
 
 
-def _aged_preparation(seen: SeenPreparation, now_s: float, wall_now_s: float) -> SeenPreparation:
-    """Returns ``seen`` as if the leader had seen the request when it was made."""
+def _aged_preparation(
+    seen: SeenPreparation, now_s: float, wall_now_s: float, is_paused: bool
+) -> SeenPreparation:
+    """Returns ``seen`` as if the leader had seen the request when it was made. A pause that is over is not known here: only
+    the leader has seen it."""
     at_s = seconds_of(seen.seen.record.at) if isinstance(seen.seen, Found) else None
-    return seen if at_s is None else replace(seen, first_seen_at_s=now_s - max(0.0, wall_now_s - at_s))
+    if at_s is None:
+        return seen
+    seen_at_s = now_s - max(0.0, wall_now_s - at_s)
+    return replace(seen, first_seen_at_s=seen_at_s, due_from_at_s=now_s if is_paused else seen_at_s)
 
 
 def _aged_acceptance(

@@ -76,6 +76,8 @@ class Observer:
             self._read_names(sorted(set(changed)))
         self._read_leases()
         pause, wish = self._read_wishes()
+        if pause is not None:
+            self._first_seen.note_pause(self._clock())
         if changed is None or (self._accepted is not None and not _is_waited(self._accepted)):
             self._read_acceptance()
         members = self._members()
@@ -301,6 +303,13 @@ class Observer:
         found: list[Seen[Cordon]] = seen_all(Cordon, paths, self._zoo.read_many(paths).nodes)
         return {host: record for host, record in zip(hosts, found, strict=True) if record is not None}
 
+    def _seen_preparation(
+        self, host: str, path: str, record: Found[Preparation] | Unreadable, received_at_s: float
+    ) -> SeenPreparation:
+        seen_at_s = self._first_seen.preparation_seen_at_s(path, record.mzxid, received_at_s)
+        due_from_at_s = self._first_seen.preparation_due_from_at_s(seen_at_s)
+        return SeenPreparation(host, path, record, seen_at_s, due_from_at_s)
+
     def _preparations(self) -> tuple[frozenset[str], tuple[SeenPreparation, ...]]:
         """Reads the requests for prepared drivers, of hosts that are gone, too: first which hosts were ever asked, then
         what each is asked for. Where nobody was, that is one read."""
@@ -318,12 +327,7 @@ class Observer:
         records: list[Seen[Preparation]] = seen_all(Preparation, paths, reads.nodes)
         self._first_seen.keep_preparations(paths)
         return frozenset(hosts), tuple(
-            SeenPreparation(
-                host,
-                path,
-                record,
-                self._first_seen.preparation_seen_at_s(path, record.mzxid, reads.received_at_s),
-            )
+            self._seen_preparation(host, path, record, reads.received_at_s)
             for (host, path), record in zip(found, records, strict=True)
             if record is not None
         )

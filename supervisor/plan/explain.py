@@ -84,6 +84,7 @@ from supervisor.plan.remedies import (
     remedies_of_waiting_for_cluster,
     runbook_of,
 )
+from supervisor.plan.room import starts_at_once
 from supervisor.plan.shown import shown_by
 from supervisor.plan.table import TABLE, Do, Owned, Wanted
 
@@ -413,7 +414,7 @@ class Explainer:
                     member.drivers,
                     max(0, member.memory - load.memory),
                     load.starting,
-                    member.starting,
+                    starts_at_once(member),
                     self._prepared.cordoned.get(member.id)
                     or why_barred(member, job, own)
                     or lacking(member, job, own, load, memory),

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from supervisor.model.actions import Assign, Note
 from supervisor.model.driver_memory import DriverMemory, as_spark_size, next_memory
 from supervisor.model.load import Load
-from supervisor.model.phrases import counted, first_few
+from supervisor.model.phrases import first_few
 from supervisor.model.records import (
     HOST_CAUSES,
     Cause,
@@ -25,7 +25,7 @@ from supervisor.model.view import Row, cordoned_by
 from supervisor.plan.decide import WaitingAssignment
 from supervisor.plan.placement import Spread, why_not_taken, why_nowhere, why_unfit
 from supervisor.plan.prepare import Preparations
-from supervisor.plan.room import freed, share_in_use
+from supervisor.plan.room import freed, share_in_use, why_busy
 
 MEMORY_RAISED = "its driver memory was raised to {} after out_of_memory"
 
@@ -190,11 +190,7 @@ def with_in_flight(
 def lacking(member: Member, job: JobRef, own: Ownership, load: Load, memory: int) -> str | None:
     """Returns what keeps ``member``, which carries ``load``, from being given ``job`` now, or None."""
     why = why_not_taken(member, job, own, load, memory)
-    if why is not None:
-        return why
-    if load.starting >= member.starting:
-        return f"{member.id} is starting {counted(load.starting, 'driver')} already"
-    return None
+    return why if why is not None else why_busy(member, load)
 
 
 def _pending(

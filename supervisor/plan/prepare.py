@@ -55,8 +55,8 @@ from supervisor.model.seen import Found
 from supervisor.model.state import account_of, is_pending, standing_update
 from supervisor.model.view import Row, SeenPreparation, View
 from supervisor.plan.placement import Spread, why_barred, why_unfit
-from supervisor.plan.room import share_in_use, why_no_room
-from supervisor.plan.startable import StartPlaces, goes_on, why_busy
+from supervisor.plan.room import share_in_use, why_busy, why_no_room
+from supervisor.plan.startable import StartPlaces, goes_on
 from supervisor.spec.site_policy import SitePolicy
 
 BACKOFF_MIN_S: Final = 15.0
@@ -65,13 +65,14 @@ BACKOFF_MIN_S: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Is a readable request. ``first_seen_at_s`` is as in ``SeenPreparation``."""
+    """Is a readable request. ``first_seen_at_s`` and ``due_from_at_s`` are as in ``SeenPreparation``."""
 
     supervisor: str
     path: str
     version: int
     record: Preparation
     first_seen_at_s: float
+    due_from_at_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,7 @@ class Preparations:
         not hold it (``model.load``)."""
         driver = self.driver(request)
         over = driver is not None and (driver.ready or bool(driver.why))
-        return not over and self.now_s - request.first_seen_at_s < SLOT_MAX_S
+        return not over and self.now_s - request.due_from_at_s < SLOT_MAX_S
 
     def fits(self, request: Request, job: JobRef, own: Ownership, memory: DriverMemory) -> bool:
         """Says whether what is prepared by ``request`` is what ``job`` would be started with, on a host that is there, has
@@ -227,12 +228,13 @@ class Preparations:
                 load = loads.get(host.id, Load())
                 why = why_no_room(host, load, memory) or self._why_full(host, load)
                 if why is None:
-                    room.append((load.starting >= host.starting, share_in_use(host, load), host.id, host))
+                    busy = why_busy(host, load) or ""
+                    room.append((bool(busy), share_in_use(host, load), host.id, host, busy))
                 elif why not in reasons:
                     reasons.append(why)
             if room:
-                is_busy, _, _, host = min(room, key=lambda each: each[:3])
-                return (None, why_busy(room[0][3], loads), True) if is_busy else (host, "", False)
+                *_, host, busy = min(room, key=lambda each: each[:3])
+                return (None, busy, True) if busy else (host, "", False)
         if not fit:
             which = "no other host" if wish.other else "no host"
             if wanted:
@@ -352,7 +354,7 @@ class Preparations:
             why = f"{host} could prepare no driver: {driver.why}"
             may_pass = driver.waits or (driver.refused and len(by_policy(self._members.values())) > 1)
             return NextDriver(False, why, host, impossible=True, may_pass=may_pass)
-        left_s = request.first_seen_at_s + job.terms.start_timeout_s - self.now_s
+        left_s = request.due_from_at_s + job.terms.start_timeout_s - self.now_s
         if left_s <= 0:
             limit = f"{job.terms.start_timeout_s:g} s"
             return NextDriver(False, f"{host} has prepared no driver within {limit}", host, impossible=True)
@@ -669,4 +671,11 @@ def _given(rows: Iterable[Row]) -> Iterable[tuple[str, str]]:
 def _request(seen: SeenPreparation) -> Request | None:
     if not isinstance(seen.seen, Found):
         return None
-    return Request(seen.supervisor, seen.path, seen.seen.version, seen.seen.record, seen.first_seen_at_s)
+    return Request(
+        supervisor=seen.supervisor,
+        path=seen.path,
+        version=seen.seen.version,
+        record=seen.seen.record,
+        first_seen_at_s=seen.first_seen_at_s,
+        due_from_at_s=seen.due_from_at_s,
+    )

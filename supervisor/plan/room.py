@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from supervisor.model.load import Load
-from supervisor.model.phrases import all_its
+from supervisor.model.phrases import all_its, counted
 from supervisor.model.records import Member, Ownership
 
 
@@ -22,6 +22,19 @@ def why_no_room(member: Member, load: Load, memory: int) -> str | None:
             f"{member.id} has {free // 2**20}m of {member.memory // 2**20}m free, {memory // 2**20}m needed"
         )
     return None
+
+
+def starts_at_once(member: Member) -> int:
+    """Returns how many drivers ``member`` may be starting at the same time. A record of another version that says 0 means
+    one: ``capacity.drivers: 0`` is how a host says that it takes none."""
+    return max(1, member.starting)
+
+
+def why_busy(member: Member, load: Load) -> str | None:
+    """Returns that ``member``, which carries ``load``, has enough to start at the moment, or None."""
+    if load.starting < starts_at_once(member):
+        return None
+    return f"{member.id} is starting {counted(load.starting, 'driver')} already"
 
 
 def share_in_use(member: Member, load: Load) -> float:

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from supervisor.model.acceptance import why_held
 from supervisor.model.driver_memory import next_memory
 from supervisor.model.load import Load
-from supervisor.model.phrases import counted, first_few
+from supervisor.model.phrases import first_few
 from supervisor.model.records import JobRef, Member, Ownership
 from supervisor.model.requirements import required_of
 from supervisor.model.view import View
 from supervisor.plan.after_restore import may_start
 from supervisor.plan.placement import why_barred, why_not_taken, why_nowhere, why_unfit
-from supervisor.plan.room import freed, share_in_use
+from supervisor.plan.room import freed, share_in_use, why_busy
 from supervisor.spec.site_policy import SitePolicy
 
 
@@ -79,18 +79,18 @@ class StartPlaces:
         if hosts and not fit:
             lacks = f"{no} host has {', '.join(required_of(job.terms))}"
             return StartPlace(why=f"{lacks}{self.but_cordoned()}", unplaceable=True)
-        memory, reasons, busy = next_memory(job, own).whole, [], list[Member]()
+        memory, reasons, busy = next_memory(job, own).whole, [], list[tuple[Member, str]]()
         for host in sorted(fit, key=lambda m: (m.id != own.supervisor, *_emptiest(m, loads))):
             load = loads.get(host.id, Load())
             why = why_not_taken(host, job, own, load, memory)
             if why is not None:
                 reasons.append(why)
-            elif load.starting < host.starting:
+            elif (why := why_busy(host, load)) is None:
                 return StartPlace(host)
             else:
-                busy.append(host)
+                busy.append((host, why))
         if busy:
-            return StartPlace(busy[0], why_busy(busy[0], loads), is_busy=True)
+            return StartPlace(*busy[0], is_busy=True)
         why = f"no room: {first_few(reasons)}" if reasons else self._why_none(no)
         return StartPlace(why=f"{why}{self.but_cordoned()}")
 
@@ -120,11 +120,6 @@ class StartPlaces:
         if host in self.cordoned:
             return self.cordoned[host]
         return f"{host} does not trust the registry" if host in self._members else f"{host} is not up"
-
-
-def why_busy(host: Member, loads: Mapping[str, Load]) -> str:
-    """Returns that ``host`` has enough to start at the moment."""
-    return f"{host.id} is starting {counted(loads.get(host.id, Load()).starting, 'driver')} already"
 
 
 def _emptiest(host: Member, loads: Mapping[str, Load]) -> tuple[float, str]:

@@ -17,7 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from supervisor.spark.class_archive.choice import OPTION_KEYS, OPTION_VARIABLES, OPTIONS_KEY
+from supervisor.model.spark_session import OPTION_PROPERTIES, OPTION_VARIABLES
+from supervisor.spark.class_archive.choice import OPTIONS_KEY
 
 OPTION: Final = "-Djava.io.tmpdir="
 TMPDIR: Final = "TMPDIR"
@@ -41,7 +42,9 @@ def with_directories(
 def with_scratch(conf: Mapping[str, str], env: Mapping[str, str], scratch: Path) -> dict[str, str]:
     """Returns the property by which the driver's JVM gets ``scratch``; nothing if it is told of another one, or the path
     can't be written into an option."""
-    given = [conf.get(key, "") for key in OPTION_KEYS] + [env.get(name, "") for name in OPTION_VARIABLES]
+    given = [conf.get(key, "") for key in OPTION_PROPERTIES] + [
+        env.get(name, "") for name in OPTION_VARIABLES
+    ]
     path = str(scratch)
     if any(OPTION in text for text in given) or any(mark in path for mark in "\"\\'"):
         return {}

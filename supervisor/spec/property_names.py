@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Final
 
+from supervisor.model.spark_session import OPTION_PROPERTIES, OPTION_VARIABLES
 from supervisor.spec.code_names import PLAIN_VARIABLES
 from supervisor.spec.job import JobSpec
 
-_DRIVER_OPTIONS: Final = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 _EXECUTOR_OPTIONS: Final = ("spark.executor.extraJavaOptions", "spark.executor.defaultJavaOptions")
 _TWINS: Final = (
-    _DRIVER_OPTIONS,
+    OPTION_PROPERTIES,
     _EXECUTOR_OPTIONS,
     ("spark.plugins", "spark.plugins.defaultList"),
     ("spark.jars", "spark.yarn.dist.jars"),
@@ -34,12 +34,7 @@ _BY_KEY: Final = {
     "files": "spark.files",
 }
 _BY_VARIABLE: Final[Mapping[str, tuple[str, ...]]] = {
-    "SPARK_SUBMIT_OPTS": _DRIVER_OPTIONS,
-    "SPARK_LAUNCHER_OPTS": _DRIVER_OPTIONS,
-    "SPARK_JAVA_OPTS": _DRIVER_OPTIONS,
-    "JAVA_TOOL_OPTIONS": _DRIVER_OPTIONS,
-    "JDK_JAVA_OPTIONS": _DRIVER_OPTIONS,
-    "_JAVA_OPTIONS": _DRIVER_OPTIONS,
+    **dict.fromkeys(OPTION_VARIABLES, OPTION_PROPERTIES),
     "SPARK_EXECUTOR_OPTS": _EXECUTOR_OPTIONS,
     "SPARK_CLASSPATH": ("spark.driver.extraClassPath", "spark.executor.extraClassPath"),
     "SPARK_DIST_CLASSPATH": ("spark.driver.extraClassPath", "spark.executor.extraClassPath"),
@@ -55,7 +50,7 @@ _BY_VARIABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "SPARK_PUBLIC_DNS": ("spark.driver.host",),
 }
 VARIABLES_WITH_OPTIONS: Final = frozenset(
-    name for name, sets in _BY_VARIABLE.items() if sets in (_DRIVER_OPTIONS, _EXECUTOR_OPTIONS)
+    name for name, sets in _BY_VARIABLE.items() if sets in (OPTION_PROPERTIES, _EXECUTOR_OPTIONS)
 )
 """The value of these variables are Java options, each of which is judged."""
 

@@ -23,12 +23,11 @@ from typing import Final
 
 from supervisor.model.driver_memory import PROPERTY as MEMORY_KEY
 from supervisor.model.driver_memory import spark_size_bytes
+from supervisor.model.spark_session import OPTION_PROPERTIES, OPTION_VARIABLES
 from supervisor.spark.class_archive.key import ArchiveKind
 
 CLASS_PATH_KEY: Final = "spark.driver.extraClassPath"
-OPTIONS_KEY: Final = "spark.driver.extraJavaOptions"
-OPTION_KEYS: Final = (OPTIONS_KEY, "spark.driver.defaultJavaOptions")
-OPTION_VARIABLES: Final = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+OPTIONS_KEY: Final = OPTION_PROPERTIES[0]
 CLASS_PATH_VARIABLES: Final = ("SPARK_DIST_CLASSPATH", "SPARK_PREPEND_CLASSES")
 HEAP_MAX_BYTES: Final = 31 * 1024**3
 """From 32 GiB on the JVM has no compressed references, and an archive with them is not used."""
@@ -109,7 +108,7 @@ def why_not(
         if env.get(name):
             return f"{name} changes the class path"
     for where, text in [
-        *((f"conf {key}", conf.get(key, "")) for key in OPTION_KEYS),
+        *((f"conf {key}", conf.get(key, "")) for key in OPTION_PROPERTIES),
         *((name, env.get(name, "")) for name in OPTION_VARIABLES),
     ]:
         option = conflicting(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,8 @@ from supervisor.model.records import Cause
 from supervisor.model.spark_session import (
     INSIDE,
     MARK,
+    OPTION_PROPERTIES,
+    OPTION_VARIABLES,
     OUTSIDE,
     SELECTING_PROPERTIES,
     SELECTING_VARIABLES,
@@ -22,6 +25,7 @@ from supervisor.model.spark_session import (
     why_unsupported,
     why_unsupported_by_default,
 )
+from supervisor.spec.property_names import VARIABLES_WITH_OPTIONS
 
 NOT_SELECTING_VARIABLES = {
     "PYSPARK_REMOTE_INIT_CONF_": "options for a session that was asked for otherwise",
@@ -43,6 +47,13 @@ NOT_SELECTING_PROPERTIES = {
     "spark.local.connect.reuse": "which local server is used, if one is asked for",
     "spark.local.connect.server.port": "its port",
 }
+NOT_OF_DRIVERS = {
+    *("SPARK_BEELINE_OPTS", "SPARK_DAEMON_JAVA_OPTS", "SPARK_EXECUTOR_OPTS", "SPARK_HISTORY_OPTS"),
+    *("SPARK_MASTER_OPTS", "SPARK_SHUFFLE_OPTS", "SPARK_WORKER_OPTS"),
+    *("spark.executor.defaultJavaOptions", "spark.executor.extraJavaOptions"),
+    *("IPYTHON_OPTS", "PYSPARK_DRIVER_PYTHON_OPTS"),  # of Python
+}
+OPTIONS = re.compile(rb"\b[A-Z_]+_OPTS\b|\bspark\.[.a-zA-Z]*JavaOptions\b")
 VARIABLE = re.compile(r"\b(?:PY)?SPARK_[A-Z_]*(?:REMOTE|CONNECT|API_MODE)[A-Z_]*\b")
 PROPERTY = re.compile(r"\bspark\.(?:remote\b|api\.mode\b|local\.connect\.[a-z.]*)")
 
@@ -106,6 +117,48 @@ def test_each_selecting_name_is_judged() -> None:
         assert any(why_unsupported({name: value}, {}) for value in ("1", "connect")), name
     for name in SELECTING_PROPERTIES:
         assert why_unsupported({}, {name: "connect"}), name
+
+
+@pytest.mark.parametrize("name", [*OPTION_PROPERTIES, *OPTION_VARIABLES])
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [
+        ("-Dspark.remote=sc://host/;token=hush", OUTSIDE),
+        ("-ea -Dspark.remote=local[2] -Xss1m", INSIDE),
+        ("-Dspark.remote", OUTSIDE),
+        ('"-Dspark.remote=sc://host"', OUTSIDE),
+        ("-D'spark.remote'=sc://host", OUTSIDE),
+        ("-Da='torn -Dspark.remote=sc://host", OUTSIDE),
+        ("-Dspark.api.mode=Connect", INSIDE),
+    ],
+)
+def test_java_options_ask_as_properties_do(name: str, options: str, where: str) -> None:
+    of_env = name in OPTION_VARIABLES
+    why = why_unsupported(*(({name: options}, {}) if of_env else ({}, {name: options})))
+    assert why.startswith(f"{'env' if of_env else 'conf'} {name}: -Dspark.") and why.endswith(where)
+    assert "hush" not in why and "host" not in why
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["", "-Dspark.remotely=1", "-Dx=spark.remote=1", "-Dspark.api.mode=classic", "spark.remote=sc://h"],
+)
+def test_other_java_options_ask_for_nothing(options: str) -> None:
+    assert why_unsupported({"JAVA_TOOL_OPTIONS": options}, {"spark.driver.extraJavaOptions": options}) == ""
+
+
+def test_each_way_to_give_a_driver_java_options_is_known() -> None:
+    """A new one of the installed launcher is to be judged; what judges options for other reasons has the same list."""
+    assert set(OPTION_VARIABLES) == VARIABLES_WITH_OPTIONS - NOT_OF_DRIVERS
+    found: set[str] = set()
+    for jar in (Path(pyspark.__file__).parent / "jars").glob("spark-launcher_*.jar"):
+        with zipfile.ZipFile(jar) as classes:
+            for name in classes.namelist():
+                found.update(map(bytes.decode, OPTIONS.findall(classes.read(name))))
+    for script in (Path(pyspark.__file__).parent / "bin").iterdir():
+        found.update(map(bytes.decode, OPTIONS.findall(script.read_bytes())))
+    assert "SPARK_SUBMIT_OPTS" in found and "spark.driver.extraJavaOptions" in found
+    assert found - NOT_OF_DRIVERS <= {*OPTION_VARIABLES, *OPTION_PROPERTIES}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from supervisor.model.records import Lease
+from supervisor.model.records import BlobRef, Lease, Pause, Preparation, PrepareLevel
 from supervisor.model.seen import Found
 from supervisor.model.state import shown_state
 from supervisor.model.transaction import Reads
@@ -111,3 +111,35 @@ def test_a_submit_in_the_midst_of_reading_a_name_shows_no_job_without_ownership(
     view = observer.take_view(("job",))
     assert make_plan(view, Policy(), 1000.0).alarms == ()
     assert {shown_state(row).state.value for row in view.rows.values() if row.ref is not None} == {"pending"}
+
+
+def test_the_time_of_a_request_for_a_prepared_driver_counts_from_the_end_of_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No host prepares one meanwhile: an update of which no driver could be ready was given up after a pause."""
+    now_s = 1000.0
+    monkeypatch.setattr(fake, "boottime_s", lambda: now_s)
+    bench = Bench()
+    bench.zoo.put(bench.layout.preparations, b"")
+    bench.zoo.put(bench.layout.preparations_of("s1"), b"")
+    spec = BlobRef(key="k", sha256="0", bytes=1)
+    request = Preparation(
+        name="j", uid="u", revision=1, spec=spec, level=PrepareLevel.SESSION, memory=1, why="", at="t"
+    )
+    bench.put(bench.layout.preparation("s1", "u", 1), request)
+    observer = Observer(bench.zoo.client(), bench.layout, lambda: now_s, 1)
+
+    def times() -> tuple[float, float]:
+        (each,) = observer.take_view(()).preparations
+        return round(now_s - each.first_seen_at_s), round(now_s - each.due_from_at_s)
+
+    observer.take_view(None)
+    now_s += 100
+    assert times() == (100, 100)
+    bench.put(bench.layout.pause, Pause(by="me", at="t", reason="", op="o"))
+    now_s += 5_000
+    assert times() == (5_100, 0)
+    bench.zoo.remove(bench.layout.pause)
+    now_s += 10
+    assert times() == (5_110, 10)
+    assert times() == (5_110, 10)

@@ -57,7 +57,7 @@ def asked(
     )
     record = replace(record, **changes)
     return SeenPreparation(
-        host, LAYOUT.preparation(host, uid, record.revision), Found(record, 0, 1), seen_at_s
+        host, LAYOUT.preparation(host, uid, record.revision), Found(record, 0, 1), seen_at_s, seen_at_s
     )
 
 
@@ -172,10 +172,33 @@ class TestRestart:
         )
         assert isinstance(action, Drain), "s1 runs both, s2 prepares the one that it has room for"
 
-    def test_waits_for_a_starting_slot(self) -> None:
-        busy = {"s1": replace(A, starting=0), "s2": replace(B, starting=0)}
-        plan = plan_of(restarted(), members=busy)
+    @pytest.mark.parametrize("starting", [1, 0])
+    def test_waits_for_a_starting_slot(self, starting: int) -> None:
+        begin = [
+            row(
+                name=each.id,
+                ref=job(each.id, f"u-{each.id}"),
+                own=own(S.CLAIMED, f"u-{each.id}", supervisor=each.id),
+                lease=lease(phase=Phase.BEGUN, uid=f"u-{each.id}", name=each.id),
+            )
+            for each in (A, B)
+        ]
+        busy = {each.id: replace(each, starting=starting) for each in (A, B)}
+        plan = plan_of(restarted(), *begin, members=busy)
         assert plan.actions == () and "when there is a place for it" in plan.notes[0].why
+        assert "is starting 1 driver already" in plan.notes[0].why
+
+    def test_a_record_that_says_0_starts_one_at_a_time(self) -> None:
+        """No setting says that. A host that would be busy for ever would keep its jobs waiting without an end."""
+        odd = {"s1": replace(A, starting=0), "s2": replace(B, starting=0)}
+        assert isinstance(only(plan_of(restarted(), members=odd)), Prepare)
+        assert isinstance(only(plan_of(row(ref=job(), own=own(S.VACANT)), members=odd)), Assign)
+
+    def test_the_time_of_a_request_counts_from_when_hosts_may_prepare(self) -> None:
+        held = replace(asked(seen_at_s=NOW_S - 5_000), due_from_at_s=NOW_S - 59)
+        assert "a driver is being prepared on s2" in plan_of(restarted(), asked=(held,)).notes[0].why
+        late = replace(held, due_from_at_s=NOW_S - 60)
+        assert isinstance(only(plan_of(restarted(), asked=(late,))), Drain)
 
     def test_a_host_that_distrusts_the_registry_is_asked_for_nothing(self) -> None:
         action = only(plan_of(restarted(), members={"s1": A, "s2": replace(B, distrust="restored")}))
@@ -360,7 +383,7 @@ class TestWithdrawal:
             assert plan_of(doubtful, asked=(asked(),)).actions == ()
 
     def test_one_that_cant_be_read_goes_and_disturbs_nobody(self) -> None:
-        broken = SeenPreparation("s2", "/c/prepare/s2/x.1", Unreadable("torn", 5), NOW_S)
+        broken = SeenPreparation("s2", "/c/prepare/s2/x.1", Unreadable("torn", 5), NOW_S, NOW_S)
         plan = plan_of(running(), asked=(broken, asked()))
         action = only(plan)
         assert isinstance(action, Withdraw) and (action.path, action.version) == (broken.path, 5)
@@ -421,7 +444,7 @@ def executed(seen: View, action: Action) -> View:
         op = tx.ops[-1]
         assert isinstance(op, Create) and op.path not in {each.path for each in seen.preparations}
         record = decode(Preparation, op.data, op.path)
-        made = SeenPreparation(action.host.id, op.path, Found(record, 0, 1), NOW_S)
+        made = SeenPreparation(action.host.id, op.path, Found(record, 0, 1), NOW_S, NOW_S)
         hosts = seen.prepare_hosts | {action.host.id}
         return replace(seen, preparations=(*seen.preparations, made), prepare_hosts=hosts)
     if isinstance(action, Drain):

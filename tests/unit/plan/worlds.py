@@ -107,7 +107,8 @@ def _preparation(rnd: random.Random, host: str, job: JobRef) -> SeenPreparation:
         at="t",
     )
     path = LAYOUT.preparation(host, job.uid, job.revision)
-    return SeenPreparation(host, path, Found(record, 0, 1), NOW_S - rnd.choice([0.0, 70.0, LONG_S]))
+    seen_at_s, due_from_at_s = sorted(NOW_S - rnd.choice([0.0, 70.0, LONG_S]) for _ in range(2))
+    return SeenPreparation(host, path, Found(record, 0, 1), seen_at_s, due_from_at_s)
 
 
 def _cordon(rnd: random.Random, host: str) -> Found[Cordon] | Unreadable:
