@@ -24,7 +24,7 @@ _AGAIN: Final = re.compile(
     re.DOTALL,
 )
 _NAME: Final = r"(?:[A-Z][A-Z0-9]*(?:[_.][A-Z0-9]+)+|[\w$]*(?:Error|Exception|Interrupt|Failure))"
-_PACKAGE: Final = re.compile(rf"(?<![\w.])(?:[\w$]+\.)+(?={_NAME}\b)")
+_PACKAGE: Final = re.compile(rf"(?<![\w.\[])(?:[\w$]+\.)+(?={_NAME}\b)")
 _WRAPPERS: Final = tuple(
     re.compile(pattern)
     for pattern in (

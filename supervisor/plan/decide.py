@@ -36,6 +36,7 @@ from supervisor.model.checkpoint_expectation import (
     with_batches,
 )
 from supervisor.model.driver_memory import next_memory
+from supervisor.model.headline import headline
 from supervisor.model.lease_terms import LEASE_MAX_S, LONGEST_WAIT_S, wait_by_terms_s
 from supervisor.model.phrases import counted
 from supervisor.model.records import (
@@ -524,7 +525,7 @@ def _after_failed_update(case: Case) -> tuple[Decision | None, str | None]:
         return None, None
     if update.untried:
         return None, f"revision {update.before.revision} has never run"
-    why = f"revision {update.target} failed: {own.reason or (own.cause.value if own.cause else 'it ended')}"
+    why = f"revision {update.target} failed: {headline(own.reason) or (own.cause.value if own.cause else 'it ended')}"
     undone = Decision(action=RollBack(case.name, why, case.ref, case.own))
     rule = update.policy.rollback
     if rule is RollbackRule.CONTINUE or (rule in IF_CLEAN and job.terms.checkpoint is None):

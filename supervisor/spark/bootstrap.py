@@ -695,7 +695,7 @@ def telling(text: str) -> str:
     """Returns ``text`` cut to size, with the original cause first: Java wraps errors of Python, py4j those of
     Java, and each other, as when Java fails in what a function of ``foreachBatch`` has called. Of a Python worker that died
     Java only knows that it sent nothing more (EOFException)."""
-    python = PYTHON_ERROR.search(text)
+    python = innermost_traceback(text)
     begin = python.start(1) if python else 0
     java = JAVA_ERROR.match(text, begin)
     died, of_task = WORKER_DIED.search(text, begin), STAGE_ERROR.search(text, begin)
@@ -708,6 +708,16 @@ def telling(text: str) -> str:
     else:
         core = [*ROOT_CAUSE.findall(text, begin)[-1:], *([java[1]] if java else [])]
     return " | ".join((*core, text))[:MESSAGE_MAX_CHARS]
+
+
+def innermost_traceback(text: str) -> Any:
+    """Returns the match of the first traceback of Python in ``text``, or of the one that its error quotes: the driver's error
+    of a UDF ends with the traceback of the worker."""
+    found = PYTHON_ERROR.search(text)
+    quoted = found
+    while quoted:
+        found, quoted = quoted, PYTHON_ERROR.match(text, quoted.end() + 1)
+    return found
 
 
 def report_error(reports: Reports, error: BaseException) -> None:

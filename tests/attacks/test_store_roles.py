@@ -65,6 +65,10 @@ def policy_of(role: str) -> dict[str, Any]:
     return pasted
 
 
+WHOLE_SESSION = boto3.session.Session
+"""As it is while no test stands in for it: a role may be asked for first in the middle of another's."""
+
+
 @dataclass(frozen=True)
 class Roles:
     """A server that enforces, with a user for each role. ``owner`` may everything."""
@@ -87,7 +91,7 @@ class Roles:
     def session(self, role: str) -> boto3.session.Session:
         """The same for all clients of a role: it takes a while to make one."""
         if role not in self.sessions:
-            self.sessions[role] = boto3.session.Session(*self.keys[role], region_name=REGION)
+            self.sessions[role] = WHOLE_SESSION(*self.keys[role], region_name=REGION)
         return self.sessions[role]
 
     @property
@@ -99,8 +103,8 @@ class Roles:
         """This process has the keys of ``role``; gives the store."""
         with pytest.MonkeyPatch.context() as patch:
             use_only(patch, self.env(role))
-            of_role, whole = self.session(role), boto3.session.Session
-            patch.setattr(boto3.session, "Session", lambda *keys: whole(*keys) if keys else of_role)
+            of_role = self.session(role)
+            patch.setattr(boto3.session, "Session", lambda *keys: WHOLE_SESSION(*keys) if keys else of_role)
             yield self.store
 
     @property

@@ -109,6 +109,10 @@ def test_each_error_once_and_no_traceback(evidence: ExitEvidence, says: str) -> 
             "exit code 3; restart budget (fixed, attempts 2) is spent",
             "exit code 3; restart budget (fixed, attempts 2) is spent",
         ),
+        (
+            "pyspark.errors.exceptions.captured.AnalysisException: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column `n`",
+            "AnalysisException: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column `n`",
+        ),
         ("no room; no room; no Java", "no room; no Java"),
         ("s3://b: no answer; is the store up?", "s3://b: no answer; is the store up?"),
         ("", ""),

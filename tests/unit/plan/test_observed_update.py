@@ -156,6 +156,14 @@ def test_a_failure_of_the_application_counts(cause: Cause) -> None:
     assert action.why == "revision 2 failed: boom"
 
 
+def test_why_it_is_rolled_back_is_the_error_itself() -> None:
+    """Not what wraps it: `explain` and `revisions` say no more than that."""
+    reason = "exit code 1: STREAM_FAILED: StreamingQueryException: ValueError: a new bug | [STREAM_FAILED] Query [id = 1]"
+    action = only(plan_of(after(judged(), ended(Cause.USER_ERROR, reason=reason))))
+    assert isinstance(action, RollBack)
+    assert action.why == "revision 2 failed: ValueError: a new bug"
+
+
 def test_a_permanent_refusal_counts() -> None:
     assert isinstance(only(plan_of(after(judged(), ended(Cause.BAD_ARTIFACT, permanent=True)))), RollBack)
 

@@ -285,6 +285,20 @@ Caused by: py4j.Py4JException: An exception was raised by the Python Proxy. Retu
 """
 
 
+OF_A_UDF = """[STREAM_FAILED] Query [id = 1] terminated with exception: An exception was raised by the Python Proxy. Return Message: \
+Traceback (most recent call last):
+  File "/x/pyspark/errors/exceptions/captured.py", line 262, in deco
+    raise converted from None
+pyspark.errors.exceptions.captured.PythonException: An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "/x/clicks.py", line 32, in <lambda>
+    boom = F.udf(lambda v: 1 // (v % 500 - 499), "long")
+                           ~~^^~~~~~~~~~~~~~~~~
+ZeroDivisionError: integer division or modulo by zero
+ SQLSTATE: 38000
+"""
+
+
 TASK = (
     "Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, most recent failure: Lost task 0.0 in stage 3.0 "
     "(TID 3) (h executor driver): "
@@ -295,6 +309,7 @@ TASK = (
     ("text", "begin"),
     [
         (PROXY, "RuntimeError: boom | py4j.Py4JException: An"),
+        (OF_A_UDF, "ZeroDivisionError: integer division or modulo by zero | [STREAM_FAILED]"),
         (
             JAVA_IN_PROXY,
             "org.apache.kafka.clients.consumer.OffsetOutOfRangeException: Fetch position is out of range | "
