@@ -21,7 +21,6 @@ from supervisor.checkpoint.layout import (
     OFFSETS,
     Malformed,
     batch_of,
-    parse_lineage,
     parse_metadata,
     renamed_metadata,
 )
@@ -185,14 +184,13 @@ def _ids(
 
 
 def _id_there(target: Area, query: SavedQuery) -> str | None:
-    """Returns the id of a query of a complete copy, if it is a new one for ``query``."""
+    """Returns the id of a query of a complete copy, if it can be a new one for ``query``. Whether it is that copy is decided
+    by all its bytes (``_is_same``), the ids before it too."""
     try:
-        data = target.read(_metadata_of(query), SMALL_MAX_BYTES)
-        found = parse_metadata(data)
-        is_new = found != query.id and query.id in parse_lineage(data)
+        found = parse_metadata(target.read(_metadata_of(query), SMALL_MAX_BYTES))
     except (NotFound, Corrupt, Malformed):
         return None
-    return found if is_new and _is_id(found) else None
+    return found if found != query.id and _is_id(found) else None
 
 
 def _renamed(

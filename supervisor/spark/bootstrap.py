@@ -711,8 +711,8 @@ def telling(text: str) -> str:
 
 
 def innermost_traceback(text: str) -> Any:
-    """Returns the match of the first traceback of Python in ``text``, or of the one that its error quotes: the driver's error
-    of a UDF ends with the traceback of the worker."""
+    """Returns the match of the first traceback of Python in ``text``, or of the one that its error quotes: the driver's
+    error of a UDF ends with the traceback of the worker."""
     found = PYTHON_ERROR.search(text)
     quoted = found
     while quoted:

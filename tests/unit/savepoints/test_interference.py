@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from supervisor.checkpoint.layout import parse_metadata
+from supervisor.checkpoint.layout import parse_metadata, renamed_metadata
+from supervisor.checkpoint.schema_paths import hadoop_checksum
 from supervisor.clients.store.area import Area
 from supervisor.errors import Conflict, Corrupt, NotFound
 from supervisor.model.going_back import GOES_ON, GoingBack, ReturnStep
@@ -145,6 +146,17 @@ def test_a_copy_whose_metadata_is_another_is_not_that_copy(saved: Area, tmp_path
     with pytest.raises(Conflict, match="is not empty"):
         restore(saved, area(target), AT, RENAMES)
     assert parse_metadata(metadata.read_bytes()) == body["id"]
+
+
+def test_an_old_id_is_no_new_one_whatever_the_metadata_says_of_itself(saved: Area, tmp_path: Path) -> None:
+    """The sink would know the batches of that id again."""
+    target = tmp_path / "copy"
+    (query,) = restore(saved, area(target), AT, GOES_ON).queries
+    named = renamed_metadata((target / "metadata").read_bytes(), query.id)
+    (target / "metadata").write_bytes(named)
+    (target / ".metadata.crc").write_bytes(hadoop_checksum(named))
+    with pytest.raises(Conflict, match="is not empty"):
+        restore(saved, area(target), AT, RENAMES)
 
 
 @pytest.mark.parametrize(
