@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.errors import Conflict
+from supervisor.savepoints import sweep
 from supervisor.savepoints.manifest import SavepointStage
 from supervisor.savepoints.sweep import EVERY_S, GRACE_S, SavepointSweeper
 from tests.unit.checkpoint.golden import unpack
@@ -18,6 +19,16 @@ class Clock:
     now_s = 1000.0
 
     def __call__(self) -> float:
+        return self.now_s
+
+
+class SlowClock(Clock):
+    """Each look at it takes long."""
+
+    STEP_S = 100.0
+
+    def __call__(self) -> float:
+        self.now_s += self.STEP_S
         return self.now_s
 
 
@@ -144,3 +155,38 @@ def test_somebodys_files_are_no_leftover(store: Path, tmp_path: Path) -> None:
     clock.now_s += GRACE_S + 1
     assert sweeper.scan() == ("clicks/left",)
     assert (tmp_path / "elsewhere" / "file").read_text() == "precious"
+
+
+def test_a_slow_scan_makes_the_time_between_two_no_longer(store: Path) -> None:
+    """What was listed at its end may have been worked on until then."""
+    clock = SlowClock()
+    sweeper = SavepointSweeper(shelf(store), clock)
+    assert sweeper.scan() == ()
+    clock.now_s = 1000.0 + GRACE_S
+    assert sweeper.scan() == ()
+    clock.now_s += GRACE_S
+    assert sweeper.scan() == ("clicks/left",)
+
+
+def test_one_that_steps_down_between_two_deletions_stops(store: Path) -> None:
+    create(store.parent / "files", store, "left-too")
+    area(place(store, "left-too")).remove("manifest.json")
+    clock = Clock()
+    sweeper = SavepointSweeper(shelf(store), clock)
+    sweeper.scan()
+    clock.now_s += GRACE_S + 1
+    leads = iter([True, True, True])  # for each that was listed, and for the first to go
+    assert sweeper.scan(lambda: next(leads, False)) == ("clicks/left",)
+    assert shelf(store).find("clicks", "left-too")
+
+
+def test_few_go_in_one_scan(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(store.parent / "files", store, "left-too")
+    area(place(store, "left-too")).remove("manifest.json")
+    monkeypatch.setattr(sweep, "DELETES_MAX", 1)
+    clock = Clock()
+    sweeper = SavepointSweeper(shelf(store), clock)
+    sweeper.scan()
+    for gone in ("clicks/left", "clicks/left-too"):
+        clock.now_s += GRACE_S + 1
+        assert sweeper.scan() == (gone,)

@@ -131,3 +131,41 @@ def test_what_cant_be_read_keeps_it(host: Host) -> None:
     host.end(Outcome.CANCELLED)
     host.bench.zoo.put(host.bench.layout.result(host.uid), b"rubbish")
     assert host.sweep() and host.sweep(GONE_FOR_S)
+
+
+def test_a_reference_that_cant_be_read_keeps_it(host: Host) -> None:
+    """It may be that of this very job."""
+    host.bench.zoo.put(host.bench.layout.job("a"), b"rubbish")
+    assert all(host.sweep(GONE_FOR_S) for _ in range(3))
+
+
+def test_an_attempt_that_begins_while_the_registry_is_asked_keeps_it(host: Host) -> None:
+    host.end(Outcome.CANCELLED)
+    host.forget()
+    assert host.sweep()
+
+    def begins(_: object) -> None:
+        (host.hosted.attempts_dir / f"{host.uid}.3").mkdir(parents=True, exist_ok=True)
+
+    host.directories._doubt = begins  # is asked after the directories were listed
+    assert host.sweep(GONE_FOR_S)
+
+
+def test_after_an_attempt_the_time_begins_anew(host: Host) -> None:
+    """While it was here nobody asked for the job."""
+    host.end(Outcome.CANCELLED)
+    host.forget()
+    attempt = host.hosted.attempts_dir / f"{host.uid}.3"
+    attempt.mkdir(parents=True)
+    assert host.sweep() and host.sweep(GONE_FOR_S)
+    attempt.rmdir()
+    assert host.sweep(), "it is asked for once more"
+    assert not host.sweep(GONE_FOR_S)
+
+
+def test_another_submission_of_the_name_is_another_job(host: Host) -> None:
+    host.end(Outcome.CANCELLED)
+    host.forget()
+    host.bench.zoo.remove(host.bench.layout.own("a"))
+    assert host.bench.submit("a").uid != host.uid
+    assert host.sweep() and not host.sweep(GONE_FOR_S)
