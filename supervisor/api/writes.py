@@ -47,7 +47,7 @@ from supervisor.operations.apply import Applied, exit_code_of
 from supervisor.operations.author import operator_as_author
 from supervisor.operations.bundle import BundleWish, SpecBundle, apply_bundle
 from supervisor.operations.context import CommandContext, require_submitted
-from supervisor.operations.going_back import resume_fresh
+from supervisor.operations.going_back import resume_asked
 from supervisor.operations.jobs import Done
 from supervisor.operations.names import known_name
 from supervisor.operations.pause_notice import warn_of_pause
@@ -185,10 +185,8 @@ def _done(context: CommandContext, name: str, request: Any) -> Done:
         case SuspendRequest():
             return commands.suspend(name, only_uid=request.uid)
         case ResumeRequest():
-            if request.accept_fresh_start:
-                said = Said(SinkMemory(request.sink) if request.sink else None, request.sink_rolled_back)
-                return resume_fresh(context, name, said, request.uid)
-            return commands.resume(name, only_uid=request.uid)
+            said = Said(SinkMemory(request.sink) if request.sink else None, request.sink_rolled_back)
+            return resume_asked(context, name, said, request.uid, fresh_start=request.accept_fresh_start)
         case RestartRequest():
             return commands.restart(name, cold=request.cold, only_uid=request.uid)
     raise AssertionError(f"no operation is for {type(request)}")

@@ -27,10 +27,11 @@ from supervisor.model.records import Desired, Fork, JobRef
 from supervisor.model.seen import Found
 from supervisor.operations.checkpoints import Located, located, tree_of
 from supervisor.operations.context import CommandContext
-from supervisor.operations.going_back import before_fork, grounds_of, opener
+from supervisor.operations.going_back import before_fork, opener
 from supervisor.operations.jobs import Did, Done
 from supervisor.operations.promoting import PromotionOperations
 from supervisor.operations.signing import signed
+from supervisor.operations.sink_grounds import grounds_of
 from supervisor.operations.submit import Prepared, prepare_spec, require_allowed, store_prepared
 from supervisor.records.ids import new_uid
 from supervisor.registry.blobs import Blobs, artifact_key
@@ -109,7 +110,8 @@ def fork(
         require_allowed(prepared, context.settings)
         prepared = signed(context.settings, wish.sign_with, prepared)
         if there is None:
-            _decided(context, wish, prepared.spec, _saved_now(context, source, wish), source.location)
+            saved = _saved_now(context, source, wish)
+            _decided(context, wish, prepared.spec, _spec(blobs, job), saved, source.location)
             there = _register(
                 context,
                 operations,
@@ -127,7 +129,8 @@ def fork(
     if there.fork is not None and not there.fork.copying:
         return Forked(Done(wish.new, there.uid, Did.UNCHANGED), planned, None)
     begun(planned)
-    restored = _copy(context, operations, source, wish, planned, prepared.spec, report_progress)
+    specs = prepared.spec, _spec(blobs, job)
+    restored = _copy(context, operations, source, wish, planned, specs, report_progress)
     done = operations.finish_fork(wish.new, there.uid, restored.queries, suspended=wish.suspended)
     return Forked(done, planned, restored.manifest)
 
@@ -187,9 +190,8 @@ def _manifest(context: CommandContext, source: Located, name: str, savepoint: st
 def _prepared(blobs: Blobs, job: JobRef, wish: ForkWish, location: str | None, folder: Path) -> Prepared:
     """Returns the spec of the fork, with the files of the other job fetched into ``folder``. ``location`` is where
     its checkpoint is already, or None."""
-    data = blobs.read_spec(job.spec)
-    old = from_canonical(data, job.spec.key)
-    body: dict[str, Any] = json.loads(data)
+    old = _spec(blobs, job)
+    body: dict[str, Any] = json.loads(blobs.read_spec(job.spec))
     del body["v"]
     body, origins = changed(body, wish.changes)
     if body["name"] != job.name:
@@ -214,6 +216,10 @@ def _prepared(blobs: Blobs, job: JobRef, wish: ForkWish, location: str | None, f
             "--shared-sink is for a sink that takes both",
         )
     return prepare_spec(spec, Path.cwd() / wish.new)
+
+
+def _spec(blobs: Blobs, job: JobRef) -> JobSpec:
+    return from_canonical(blobs.read_spec(job.spec), job.spec.key)
 
 
 def writes_to(spec: JobSpec) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -242,14 +248,17 @@ def _saved_now(context: CommandContext, source: Located, wish: ForkWish) -> tupl
 
 
 def _decided(
-    context: CommandContext, wish: ForkWish, spec: JobSpec, queries: tuple[SeenQuery, ...], source: str
+    context: CommandContext,
+    wish: ForkWish,
+    spec: JobSpec,
+    of_spec: JobSpec,
+    queries: tuple[SeenQuery, ...],
+    source: str,
 ) -> GoingBack:
-    """Asks whether the sink takes what the fork writes. A fork that shares no sink has an empty one, unless an earlier job
-    of its name wrote there."""
-    of = grounds_of(context, wish.name) if wish.shared_sink else None
-    opened = opener(context.settings, spec)
-    own = grounds_of(context, wish.new)
-    return before_fork(queries, own, of, source, spec, wish.said, opened, shared=wish.shared_sink).require()
+    """Asks whether the sink takes what the fork writes; ``of_spec`` is the spec of the job that it is of."""
+    of, own = grounds_of(context, wish.name), grounds_of(context, wish.new)
+    opened, shared = opener(context.settings, spec), wish.shared_sink
+    return before_fork(queries, own, of, source, spec, of_spec, wish.said, opened, shared=shared).require()
 
 
 # -- the steps ------------------------------------------------------------------------------------------------------
@@ -283,10 +292,11 @@ def _copy(
     source: Located,
     wish: ForkWish,
     planned: PlannedFork,
-    spec: JobSpec,
+    specs: tuple[JobSpec, JobSpec],
     report_progress: ReportProgress,
 ) -> RestoredCopy:
-    """Makes the savepoint, if there is none yet, and restores it to the place of the fork."""
+    """Makes the savepoint, if there is none yet, and restores it to the place of the fork. ``specs`` are those of the fork
+    and of the job that it is of."""
     if wish.savepoint is None:
         own = operations.job_records(wish.name).own
         attempt = own.record.attempt if isinstance(own, Found) else 0
@@ -303,5 +313,5 @@ def _copy(
         )
     saved = find_savepoint(context.settings, wish.name, planned.savepoint, source.conf)
     manifest = read_savepoint(saved)[0]
-    back = _decided(context, wish, spec, seen_queries(manifest), manifest.source)
-    return restore_to(context.settings, saved, planned.location, spec.conf, back, report_progress)
+    back = _decided(context, wish, *specs, seen_queries(manifest), manifest.source)
+    return restore_to(context.settings, saved, planned.location, specs[0].conf, back, report_progress)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final
 
 from supervisor.bluegreen.compare import QueryOrder, compare_offsets, reader_of, summary_of
-from supervisor.bluegreen.fork import writes_to
 from supervisor.checkpoint.offset_order import FILES_SHOWN, OffsetOrder, has_passed
 from supervisor.checkpoint.offset_reader import QueryOffsets, decode_offsets, encode_offsets
 from supervisor.clients.tools import run_shown
@@ -26,9 +25,10 @@ from supervisor.model.phrases import counted
 from supervisor.model.records import BY_MAX_BYTES, Desired, clip
 from supervisor.model.seen import Found
 from supervisor.operations.context import CommandContext
-from supervisor.operations.going_back import before_undo, grounds_of, opener
+from supervisor.operations.going_back import OtherJob, before_undo, opener
 from supervisor.operations.jobs import Did, Done
 from supervisor.operations.promoting import Pair, PromotionOperations, is_over, settled
+from supervisor.operations.sink_grounds import Grounds, grounds_of
 from supervisor.operations.waiting import WaitListener, poll
 from supervisor.spec.job import from_canonical
 
@@ -113,11 +113,9 @@ def _require_sink(context: CommandContext, operations: PromotionOperations, pair
     spec_new, spec_over = (
         from_canonical(blobs.read_spec(job.record.spec), job.record.spec.key) for job in (new, over)
     )
-    grounds, others = grounds_of(context, pair.over), grounds_of(context, pair.new)
-    if grounds is not None and others is not None:
-        same_place = writes_to(spec_new) == writes_to(spec_over)
-        opened = opener(context.settings, spec_over)
-        before_undo(grounds, others, spec_over, said, opened, same_place=same_place).require()
+    grounds, others = (grounds_of(context, name) or Grounds() for name in (pair.over, pair.new))
+    opened = opener(context.settings, spec_over)
+    before_undo(grounds, OtherJob(others, spec_new), spec_over, said, opened).require()
 
 
 # -- catching up ----------------------------------------------------------------------------------------------------

@@ -6,7 +6,9 @@ For code of *before* an update that is so only if the plan is one that it could 
 outlives its second run. ``why_not_replayed`` asks in this order, and takes what it can't tell for a reason:
 
 * exactly one batch is planned, after one whose offsets and commit are there, in logs without holes. Spark plans one batch
-  ahead; asynchronous progress tracking may have handed more to the sink than its logs say;
+  ahead; asynchronous progress tracking may have handed more to the sink than its logs say. With an interval of 0 its logs
+  have no holes, and look like any others (docs/spark.md S45): what was handed over beyond them, in the moment of a kill,
+  comes again then, as it does after any crash of such a query;
 * the plan has the version and the pinned properties (shuffle partitions, state provider, formats) of the plan before, and
   the same sources: as many, of the same kind, with the same names, topics and table ids. Files come from the directories of
   the batch before (``source_identity``);

@@ -87,7 +87,9 @@ def submit(
         raise InvalidInput("--wait waits for a job to run: leave out --suspended and --dry-run")
     if from_savepoint is not None and len(specs) > 1:
         raise InvalidInput("--from-savepoint is for one spec: submit the others without it")
-    said = said_by(sink, sink_rolled_back, goes_back=from_savepoint is not None or accept_fresh_start)
+    said = said_by(
+        sink, sink_rolled_back
+    )  # where the name left a checkpoint elsewhere, it goes back without a word
     settings = chosen.settings()
     submitted = prepare_all(specs, settings, notice, sign=partial(signed, settings, sign_with))
     if any(each.prepared is not None for each in submitted):

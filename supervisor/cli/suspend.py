@@ -25,7 +25,7 @@ from supervisor.cli.with_savepoint import NO_NEW_SPEC, resume_from, save_stopped
 from supervisor.errors import InvalidInput
 from supervisor.model.going_back import Said
 from supervisor.operations.context import CommandContext
-from supervisor.operations.going_back import resume_fresh
+from supervisor.operations.going_back import resume_asked
 from supervisor.savepoints.suspend import check_before
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ def resume(
     is. Interrupted, the same command goes on. A LOCATION may be a savepoint of another job. Both are for one job; of more
     than one job it is asked first.
 
-    Both are refused where the sink would skip batches that it has seen. --sink and --sink-rolled-back say what only the
-    sink's owner knows.
+    Both are refused where the sink would skip batches that it has seen, and so is a job in whose place another has run
+    since a promotion. --sink and --sink-rolled-back say what only the sink's owner knows.
 
     \b
     Examples:
@@ -145,7 +145,7 @@ def resume(
     timeout_s = seconds("--timeout", timeout)
     asked = AskedJobs.of(names, selector, yes)
     _require_consistent(asked, accept_fresh_start, from_savepoint, to, sign_with)
-    said = said_by(sink, sink_rolled_back, goes_back=from_savepoint is not None or accept_fresh_start)
+    said = said_by(sink, sink_rolled_back)  # another may have run in its place since
     if asked.one is not None and from_savepoint is not None:
         refuse_over_api(chosen, "--from-savepoint")
         afterwards = until_running(wait, timeout_s)
@@ -153,9 +153,7 @@ def resume(
 
     def act(context: CommandContext, job: Selected) -> Done:
         only_uid = job.uid or None
-        if accept_fresh_start:
-            return resume_fresh(context, job.name, said, only_uid)
-        return context.commands.resume(job.name, only_uid=only_uid)
+        return resume_asked(context, job.name, said, only_uid, fresh_start=accept_fresh_start)
 
     options = {"accept_fresh_start": accept_fresh_start, **fields_of_request(said)}
     change = SeveralChange(

@@ -62,7 +62,8 @@ class SinkStanding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Returning:
-    """Describes a query that goes on after batch ``batch``; -1: from nothing.
+    """Describes a query that goes on after batch ``batch``; -1: from nothing. ``query`` is empty for queries that nobody
+    remembers.
 
     ``sink`` is where it writes; None if it was never seen to write. ``handed`` is the newest batch that may have been
     handed to that sink; None if nobody knows. ``same_id`` says that the query had the very same id then. ``logged`` says
@@ -210,7 +211,11 @@ def _of_one(way: ReturnWay, query: Returning, said: Said) -> GoingBack:
 
 
 def _sink(query: Returning) -> str:
-    return f"the {query.sink}" if query.sink is not None else f"the sink of query {query.query}"
+    return f"the {query.sink}" if query.sink is not None else _unseen(query)
+
+
+def _unseen(query: Returning) -> str:
+    return f"the sink of query {query.query}" if query.query else "a sink of which nothing is remembered"
 
 
 def _lost(query: Returning) -> str:
@@ -226,9 +231,9 @@ def _lost(query: Returning) -> str:
 
 def _why_refused(memory: SinkMemory, query: Returning) -> str:
     if memory is SinkMemory.UNKNOWN:
-        named = f" ({query.sink})" if query.sink is not None else ", which was not seen yet,"
+        named = "" if not query.query else f" ({query.sink})" if query.sink else ", which was not seen yet,"
         return (
-            f"does the sink of query {query.query}{named} skip a batch whose number it has seen? Only its owner knows. If "
+            f"does {_unseen(query)}{named} skip a batch whose number it has seen? Only its owner knows. If "
             f"it does, {_lost(query)} would be lost"
         )
     by = "that query" if memory is SinkMemory.TRANSACTIONAL else "its number, whatever the query"
@@ -244,14 +249,17 @@ def _ways_out(memory: SinkMemory, query: Returning, way: ReturnWay) -> str:
         return (
             "say savepoints.sink in the spec, or --sink: repeats (it writes what it gets), transactional (it remembers "
             "batches of each query id) or remembers (it remembers batch numbers); or --sink-rolled-back, if it has "
-            "nothing after that batch"
+            "nothing after that batch" + (", or is another one" if way is ReturnWay.FORK else "")
         )
     if memory is SinkMemory.TRANSACTIONAL:
         return (
             "make a savepoint of what lies there, and resume --from-savepoint: its copy gets a new query id"
         )
     if way is ReturnWay.FORK:
-        return "let the fork write elsewhere (--set), without --shared-sink"
+        return (
+            "let the fork write elsewhere, at a place that its spec names ({job} in args, or --set), without --shared-sink; "
+            "or say --sink-rolled-back, if it does write elsewhere"
+        )
     begins, elsewhere = query.batch + 1, "another path or table"
     if query.sink is not None and query.sink.kind == FILE and query.batch >= 0:
         # Spark reads no log, and compacts none, that does not begin with batch 0

@@ -19,6 +19,7 @@ from supervisor.errors import Conflict, InvalidInput, OutcomeUnknown, Supervisor
 from supervisor.model.records import Desired, SpecRevision, UpdateMode, UpdatePolicy
 from supervisor.model.secret import redacted
 from supervisor.operations.context import CommandContext
+from supervisor.operations.going_back import require_known_place
 from supervisor.operations.submit import (
     WORKERS,
     Batch,
@@ -31,7 +32,7 @@ from supervisor.operations.updating import Change, Judged, MovedPlace, Target, i
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.user_writes import AskedRevision
 from supervisor.settings.small_files import shortened
-from supervisor.spec.job import canonical_json, spec_sha256
+from supervisor.spec.job import JobSpec, canonical_json, spec_sha256
 from supervisor.spec.moved import moved_spec
 
 NOTHING_DIFFERS: Final = "nothing differs"
@@ -168,7 +169,19 @@ def judge_all(context: CommandContext, read: Sequence[Submitted], *, again: bool
             continue
         one.judged, one.action, one.why = answer, ACTIONS[answer.change], answer.why
         one.uid, one.revision = answer.uid, answer.revision or 1
+        if is_known and answer.change is Change.CREATE and one.prepared is not None:
+            _require_sink(context, one, one.prepared.spec)
     return applied
+
+
+def _require_sink(context: CommandContext, one: Applied, spec: JobSpec) -> None:
+    """Refuses a job that is registered anew if its sink would lose rows, as ``submit`` does. Raises Unreachable."""
+    try:
+        require_known_place(context, spec.name, spec)
+    except Unreachable:
+        raise
+    except SupervisorError as error:
+        one.refuse(error)
 
 
 def _move(context: CommandContext, applied: Sequence[Applied]) -> None:

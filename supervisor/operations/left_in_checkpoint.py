@@ -6,18 +6,20 @@ rolled back. What the leader has found it keeps for itself until the next attemp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
+from supervisor.checkpoint.delta_log import newest_in_delta_log
 from supervisor.checkpoint.handed import newest_in_sink_log, planned_in
 from supervisor.checkpoint.opening import open_checkpoint
 from supervisor.checkpoint.preflight import left_behind
 from supervisor.clients.store.tree import Tree
-from supervisor.errors import SupervisorError
+from supervisor.errors import Corrupt, SupervisorError
 from supervisor.model.checkpoint_expectation import SeenQuery, sinks_of
 from supervisor.model.records import JobRef
 from supervisor.model.seen import Found
-from supervisor.model.sinks import FILE, SeenSink
+from supervisor.model.sinks import DELTA, FILE, SeenSink
 from supervisor.model.state import known_before
 from supervisor.model.view import Row
 from supervisor.operations.context import CommandContext
@@ -27,6 +29,12 @@ from supervisor.registry.blobs import Blobs
 from supervisor.settings.file import Settings
 from supervisor.spec.job import from_canonical
 from supervisor.spec.s3a import access_of_store
+
+LOGS: Final[Mapping[str, Callable[[Tree, str], int | None]]] = {
+    FILE: lambda sink, _query: newest_in_sink_log(sink),
+    DELTA: newest_in_delta_log,
+}
+"""Reads the newest batch of a query in the log of a sink, by the kind of the sink."""
 
 
 def left_in_checkpoint(
@@ -44,21 +52,24 @@ def left_in_checkpoint(
 
 
 def kept_by_sink(tree: Tree, known: Sequence[SeenQuery], sinks: Iterable[SeenSink], opened: Opener) -> str:
-    """Returns which batch that was planned after those of ``known`` a sink has kept, as a phrase; it is empty if none is
-    known to have one.
+    """Returns which batch that was planned after those of ``known`` a sink has kept, or may have, as a phrase. It is empty
+    if none is known to have one.
 
-    Such a sink skips the batch when the code of before runs it: what the failed code wrote would stay. Only the log of
-    a file sink is read here; one that can't be read is not known to have kept anything. Raises Unreachable (the checkpoint).
+    Such a sink skips the batch when the code of before runs it: what the failed code wrote would stay. Only the logs of a
+    file sink and of a Delta table are read here; one that can't be reached is not known to have kept anything. Raises
+    Unreachable (the checkpoint).
     """
     committed = {query.id: query.batch_id for query in known}
     planned = {query.id: query.batch for query in planned_in(tree)}
     for query, _, sink in sinks:
         batch = planned.get(query, -1)
-        if sink.kind != FILE or not sink.where or batch <= committed.get(query, batch):
+        if sink.kind not in LOGS or not sink.where or batch <= committed.get(query, batch):
             continue
         try:
             place = opened(sink.where)
-            newest = newest_in_sink_log(place) if place is not None else None
+            newest = LOGS[sink.kind](place, query) if place is not None else None
+        except Corrupt as error:
+            return f"whether the {sink} has batch {batch} of query {query}, and would skip it, can't be told: {error}"
         except SupervisorError:
             continue
         if newest is not None and newest >= batch:

@@ -274,7 +274,7 @@ def _begin_all(
                 elif wish.fresh_start:
                     require_fresh_start(context, spec.name, spec, spec.checkpoint, wish.said)
                 else:
-                    require_known_place(context, spec.name, spec)
+                    require_known_place(context, spec.name, spec, wish.said)
             except SupervisorError as error:
                 one.error = error
 

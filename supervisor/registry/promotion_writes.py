@@ -10,6 +10,7 @@ that were read.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from supervisor.model.records import (
     Desired,
@@ -26,6 +27,10 @@ from supervisor.records.codec import encode
 from supervisor.registry.attempt_writes import ring_doorbell
 from supervisor.registry.reference_room import encode_with_room
 from supervisor.registry.user_writes import SUSPENDED, UserWriteContext, run_again, suspend
+
+_PROMOTED: Final = " was promoted over it"
+_ITS_PROMOTION: Final = "its promotion over "
+_UNDONE: Final = " was undone"
 
 
 def finish_fork(
@@ -112,9 +117,7 @@ def promote(
     job, layout = ref.record, context.layout
     if own.record.state is not OwnState.CLAIMED or own.record.uid != job.uid or job.promotion is None:
         raise ValueError("only a job that runs is promoted, and with an intent")
-    stopped = suspend(
-        context, over, over_own, entry_exists=entry_exists, why=f"{job.name} was promoted over it"
-    )
+    stopped = suspend(context, over, over_own, entry_exists=entry_exists, why=f"{job.name}{_PROMOTED}")
     changed = replace(job, op=context.op_id, promotion=replace(job.promotion, done=True, at=context.at))
     return Transaction(
         "promote",
@@ -164,4 +167,14 @@ def undo_promotion(
 
 def undone_detail(over: str) -> str:
     """Returns what is written beside the change of a job whose promotion over ``over`` is undone."""
-    return f"its promotion over {over} was undone"
+    return f"{_ITS_PROMOTION}{over}{_UNDONE}"
+
+
+def ran_instead(job: JobRef) -> str:
+    """Returns the job that has run in the place of ``job`` since a promotion, or its undoing, suspended it; or nothing."""
+    detail = job.changed.detail
+    if job.changed.event != SUSPENDED:
+        return ""
+    if detail.startswith(_ITS_PROMOTION) and detail.endswith(_UNDONE):
+        return detail.removeprefix(_ITS_PROMOTION).removesuffix(_UNDONE)
+    return detail.removesuffix(_PROMOTED) if detail.endswith(_PROMOTED) else ""

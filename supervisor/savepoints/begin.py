@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from supervisor.errors import Conflict, InvalidInput, NotFound
+from supervisor.errors import InvalidInput
 from supervisor.model.going_back import GoingBack, ReturnWay, Said
-from supervisor.operations.going_back import before_copy, grounds_of, opener
+from supervisor.operations.going_back import before_copy, before_submission, opener, spec_of
+from supervisor.operations.sink_grounds import grounds_of
 from supervisor.operations.submit import BeginsWith
 from supervisor.savepoints.manifest import seen_queries
 from supervisor.savepoints.operations import find_savepoint, restore_to
 from supervisor.savepoints.restore import read_savepoint
-from supervisor.spec.job import from_canonical
 
 if TYPE_CHECKING:
     from supervisor.clients.store.area import Area
@@ -54,28 +54,17 @@ def back_of_copy(context: CommandContext, name: str | None, saved: Area, said: S
     raises."""
     manifest = read_savepoint(saved)[0]
     writer = name or manifest.name
-    spec, grounds = _spec_of(context, writer), grounds_of(context, writer)
+    spec, grounds = spec_of(context, writer), grounds_of(context, writer)
     opened, queries = opener(context.settings, spec), seen_queries(manifest)
     return before_copy(ReturnWay.RESTORE, queries, grounds, manifest.source, spec, said, opened).require()
 
 
-def _spec_of(context: CommandContext, name: str) -> JobSpec | None:
-    """Returns the spec of the newest submission of ``name``, or None if that is not known any more."""
-    if context.check() is None:
-        return None
-    try:
-        ref = context.commands.basis(name).spec
-        return from_canonical(context.blobs().read_spec(ref), ref.key)
-    except (Conflict, NotFound):
-        return None
-
-
 def _decided(context: CommandContext, spec: JobSpec, manifest: Manifest, said: Said) -> GoingBack:
-    """Asks about the sink of the job that the savepoint is of: a new submission has written nothing yet."""
-    grounds = grounds_of(context, manifest.name)
-    opened = opener(context.settings, spec)
-    queries = seen_queries(manifest)
-    return before_copy(ReturnWay.SUBMIT, queries, grounds, manifest.source, spec, said, opened).require()
+    """Asks about the sink of the job that the savepoint is of, and about that of an earlier job of this name."""
+    of = grounds_of(context, manifest.name)
+    own = grounds_of(context, spec.name) if spec.name != manifest.name else None
+    opened, queries = opener(context.settings, spec), seen_queries(manifest)
+    return before_submission(queries, own, of, manifest.source, spec, said, opened).require()
 
 
 def _checkpoint(spec: JobSpec) -> str:

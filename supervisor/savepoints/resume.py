@@ -18,10 +18,11 @@ from supervisor.model.going_back import GOES_ON, NOTHING_SAID, GoingBack, Return
 from supervisor.model.location import normalise, overlaps
 from supervisor.model.records import BlobRef
 from supervisor.operations.context import CommandContext
-from supervisor.operations.going_back import before_copy, grounds_of, opener
+from supervisor.operations.going_back import before_copy, opener, ran_instead_of
 from supervisor.operations.jobs import Did, Done
 from supervisor.operations.savepoint_resume import Basis, Revision, savepoint_detail
 from supervisor.operations.signing import signature_for
+from supervisor.operations.sink_grounds import grounds_of
 from supervisor.savepoints.create import ReportProgress, manifest_at
 from supervisor.savepoints.manifest import Manifest, seen_queries
 from supervisor.savepoints.operations import find_savepoint, restore_to
@@ -109,8 +110,8 @@ def _decided(
 ) -> GoingBack:
     """Asks about the sink of the job. Raises Conflict if it would lose rows."""
     opened, queries = opener(context.settings, spec), seen_queries(manifest)
-    grounds = grounds_of(context, name)
-    return before_copy(way, queries, grounds, manifest.source, spec, said, opened).require()
+    grounds, other = grounds_of(context, name), ran_instead_of(context, name)
+    return before_copy(way, queries, grounds, manifest.source, spec, said, opened, other).require()
 
 
 def _is_done(basis: Basis, checkpoint: str, savepoint: str, to: str | None) -> bool:

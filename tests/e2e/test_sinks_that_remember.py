@@ -20,13 +20,15 @@ from typing import Any
 
 import pytest
 
+from supervisor.checkpoint.delta_log import newest_in_delta_log
 from supervisor.checkpoint.opening import open_checkpoint
 from supervisor.clients.store.area import open_area
 from supervisor.errors import Conflict
 from supervisor.model.checkpoint_expectation import SeenQuery
 from supervisor.model.going_back import GOES_ON, NOTHING_SAID, GoingBack, ReturnStep, ReturnWay, Said
 from supervisor.model.sinks import SeenSink, SinkMemory, named_sink
-from supervisor.operations.going_back import Grounds, before_copy, before_fresh_start
+from supervisor.operations.going_back import before_copy, before_fresh_start
+from supervisor.operations.sink_grounds import Grounds
 from supervisor.savepoints.create import Creation
 from supervisor.savepoints.manifest import Begun, Manifest, seen_queries
 from supervisor.savepoints.restore import restore
@@ -192,6 +194,8 @@ def ahead(spark: SparkOfSinks, kind: str, tmp_path: Path) -> tuple[ReturningJob,
     manifest = job.saved()
     job.put(3, 4, 5)
     assert job.run(job.checkpoint) == [3, 4, 5] and job.rows() == Counter(range(6))
+    if kind == "delta":
+        assert newest_in_delta_log(opened(job.place), job.ran[-1]["id"]) == 5
     job.put(6, 7)
     return job, manifest
 

@@ -52,7 +52,9 @@ ASKS = {
     "operations/jobs.py:attempt moved_to": "savepoints.resume",
 }
 BEGINS = {
-    "operations/going_back.py:resume_fresh",  # asks
+    "operations/going_back.py:resume_asked",  # asks
+    "cli/suspend.py:act",  # resume_asked
+    "api/writes.py:_done",  # resume_asked
     "operations/submit.py:submit_all",  # after _begin_all has asked
     "operations/submit.py:store_and_register",
     "bluegreen/fork.py:_register",  # an empty place, until finish_fork

@@ -18,7 +18,8 @@ from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.model.sinks import decode_sinks, encode_sinks
 from supervisor.operations.checkpoints import Located
 from supervisor.operations.context import store_of
-from supervisor.operations.going_back import Grounds, before_copy, opener
+from supervisor.operations.going_back import before_copy, opener
+from supervisor.operations.sink_grounds import Grounds
 from supervisor.records.layout import Layout
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.checkpoint_claims import CheckpointClaims

@@ -22,7 +22,7 @@ from supervisor.model.seen import Found, Seen
 from supervisor.model.state import revision_before
 from supervisor.model.update_savepoint import restore_max_s, savepoint_id, target_of
 from supervisor.model.view import UpdateRestored
-from supervisor.operations.going_back import Grounds, remembered_grounds
+from supervisor.operations.sink_grounds import Grounds, remembered_grounds
 from supervisor.records.layout import Layout
 from supervisor.records.reading import seen
 from supervisor.registry.blobs import Blobs

@@ -210,7 +210,9 @@ def test_the_same_sink_is_refused_unless_it_is_said_to_be_shared(terminal: Termi
     terminal.run("submit", terminal.spec("plain", f"checkpoint: {found}\nargs: [--out, x, '{{checkpoint}}']"))
     ran = terminal.run("fork", "plain", "plain-2", "--set", "conf.spark.x=1")
     assert (ran.code, "same sink" in ran.err, "{job}" in ran.err) == (4, True, True)
-    assert terminal.run("fork", "plain", "plain-2", "--set", "env.SINK=b").code == 0
+    ran = terminal.run("fork", "plain", "plain-2", "--set", "env.SINK=b")
+    assert (ran.code, "Only its owner knows" in ran.err) == (4, True), "a changed word is no other sink"
+    assert terminal.run("fork", "plain", "plain-2", "--set", "env.SINK=b", "--sink-rolled-back").code == 0
     ran = terminal.run("fork", "plain", "plain-3", "--shared-sink")
     assert (ran.code, "Only its owner knows" in ran.err) == (4, True)
     assert terminal.run("fork", "plain", "plain-3", "--shared-sink", "--sink", "transactional").code == 0

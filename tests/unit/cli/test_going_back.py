@@ -13,6 +13,7 @@ import pytest
 from supervisor.checkpoint.layout import parse_lineage, parse_metadata
 from supervisor.model.checkpoint_expectation import (
     CheckpointExpectation,
+    forgotten,
     place_of,
     queries_of,
     sinks_of,
@@ -220,7 +221,7 @@ def test_a_new_submission_that_accepts_a_fresh_start_is_asked_too(world: World, 
 
 
 def test_what_is_said_of_the_sink_needs_a_way_back(world: World) -> None:
-    for given in (("resume", "clicks"), ("rollback", "clicks"), ("promote", "clicks", "--over", "x")):
+    for given in (("rollback", "clicks"), ("promote", "clicks", "--over", "x")):
         ran = world.terminal.run(*given, "--sink-rolled-back")
         assert (ran.code, "--sink-rolled-back" in ran.err) == (2, True), given
     document = world.terminal.run(
@@ -260,3 +261,117 @@ def test_a_new_submission_at_an_older_place_is_refused_where_it_is_known_to_lose
     assert world.outcome(world.terminal.run("submit", spec)) == REFUSED
     world.wrote_to(FUNCTION)
     assert world.terminal.run("submit", spec).code == 0, "which the start itself refuses, if it is too old"
+
+
+@pytest.mark.parametrize(
+    ("sinks", "outcome"), [([FILE], REFUSED), ([DELTA], ""), ([KAFKA], ""), ([FUNCTION], ASKED), ([], ASKED)]
+)
+@pytest.mark.parametrize("command", ["submit", "apply"])
+def test_a_new_submission_at_an_empty_place_begins_at_batch_0_again(
+    world: World, sinks: list[str], outcome: str, command: str, tmp_path: Path
+) -> None:
+    """A local directory may be there on the job's host; nobody has said so."""
+    world.wrote_to(*sinks)
+    assert world.terminal.run("cancel", "clicks").code == 0
+    spec = world.terminal.spec("clicks", f"checkpoint: {tmp_path}/empty")
+    ran = world.terminal.run(command, spec)
+    assert (ran.code, outcome in ran.err + ran.out) == (4 if outcome else 0, True), ran.err
+    if outcome:
+        assert world.terminal.run("submit", spec, "--sink-rolled-back").code == 0
+
+
+def test_a_new_submission_where_the_job_was_goes_on_there(world: World) -> None:
+    world.wrote_to(FUNCTION)
+    assert world.terminal.run("cancel", "clicks").code == 0
+    spec = world.terminal.spec("clicks", f"checkpoint: {world.checkpoint}")
+    shutil.rmtree(world.checkpoint)  # as seen from a host that does not have it; the start looks itself
+    assert world.terminal.run("submit", spec).code == 0
+
+
+def test_a_new_submission_where_the_checkpoint_was_deleted_begins_at_batch_0_again(world: World) -> None:
+    """``checkpoint_on_cancel: delete`` removes the checkpoint, and what is known of it, from under the sink."""
+    world.wrote_to(FILE)
+    assert world.terminal.run("cancel", "clicks").code == 0
+    shutil.rmtree(world.checkpoint)
+    own = world.terminal.bench.own("clicks")
+    world.terminal.bench.set_own(
+        "clicks", own.state, cause=Cause.STOPPED, remembered=forgotten(own.remembered, str(world.checkpoint))
+    )
+    ran = world.terminal.run("submit", world.terminal.spec("clicks", f"checkpoint: {world.checkpoint}"))
+    assert world.outcome(ran) == REFUSED
+
+
+def test_of_a_job_that_never_ran_nothing_is_asked(terminal: Terminal, tmp_path: Path) -> None:
+    assert (
+        terminal.run("submit", terminal.spec("clicks", f"checkpoint: {tmp_path}/ck"), "--suspended").code == 0
+    )
+    assert terminal.run("resume", "clicks", "--accept-fresh-start").code == 0
+    assert terminal.run("suspend", "clicks").code == 0
+    terminal.bench.run("clicks")
+    terminal.bench.set_own("clicks", OwnState.EXITED, cause=Cause.BAD_CHECKPOINT)
+    assert terminal.run("resume", "clicks", "--accept-fresh-start").code == 0, "its host refused it"
+
+
+def test_a_job_that_ran_and_of_which_nothing_is_remembered_is_asked_about(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    """Its record is lost, or an older version wrote it, or its application names no sink."""
+    assert terminal.run("submit", terminal.spec("clicks", f"checkpoint: {tmp_path}/ck")).code == 0
+    terminal.bench.run("clicks")
+    assert terminal.run("suspend", "clicks").code == 0
+    terminal.bench.set_own("clicks", OwnState.EXITED, cause=Cause.STOPPED)
+    ran = terminal.run("resume", "clicks", "--accept-fresh-start")
+    assert (ran.code, "a sink of which nothing is remembered" in ran.err, "batch 0" in ran.err) == (
+        4,
+        True,
+        True,
+    )
+    assert terminal.run("resume", "clicks", "--accept-fresh-start", "--sink", "repeats").code == 0
+
+
+def test_a_savepoint_of_another_job_is_no_way_past_what_the_name_wrote_itself(
+    world: World, tmp_path: Path
+) -> None:
+    """``clicks`` got no batch after the savepoint; ``own`` has written 50 to its own file sink."""
+    terminal = world.terminal
+    for name in ("offsets/13",):
+        (world.checkpoint / name).unlink()
+    assert terminal.run("submit", terminal.spec("own", f"checkpoint: {tmp_path}/own")).code == 0
+    known = CheckpointExpectation(place="x", queries=("o 50",), sinks=("o 50 file s3a://b/own",))
+    terminal.bench.set_own("own", OwnState.EXITED, cause=Cause.STOPPED, remembered=known)
+    assert terminal.run("cancel", "own").code == 0
+    spec = terminal.spec("own", f"checkpoint: {tmp_path}/new")
+    shelf = next((terminal.home / "store/savepoints/clicks").iterdir())
+    ran = terminal.run("submit", spec, "--from-savepoint", str(shelf))
+    assert (world.outcome(ran), "s3a://b/own" in ran.err) == (REFUSED, True)
+    assert terminal.run("submit", spec, "--from-savepoint", str(shelf), "--sink-rolled-back").code == 0
+
+
+@pytest.mark.parametrize(
+    ("sink", "outcome"), [(FILE, REFUSED), (FUNCTION, ASKED), (KAFKA, ""), ("file s3a://b/f", "")]
+)
+def test_a_resume_is_refused_where_another_has_run_in_its_place(
+    world: World, sink: str, outcome: str, tmp_path: Path
+) -> None:
+    """Of a promotion and of its undoing: what stands still may find its batches taken."""
+    terminal = world.terminal
+    world.wrote_to(FILE if sink != FUNCTION else FUNCTION)
+    assert terminal.run("resume", "clicks").code == 0
+    terminal.bench.run("clicks")
+    new = terminal.spec("clicks-2", f"checkpoint: {tmp_path}/two\nargs: ['{{checkpoint}}']")
+    assert terminal.run("submit", new).code == 0
+    terminal.bench.run("clicks-2")
+    assert terminal.run("promote", "clicks-2", "--over", "clicks", "--when", "now").code == 0
+    known = CheckpointExpectation(place="two", queries=("other 30",), sinks=(f"other 30 {sink}",))
+    terminal.bench.set_own("clicks-2", OwnState.CLAIMED, remembered=known)
+    ran = terminal.run("resume", "clicks")
+    assert (ran.code, outcome in ran.err) == (4 if outcome else 0, True), ran.err
+    if not outcome:
+        return
+    assert terminal.run("promote", "--undo", "clicks", "clicks-2", "--sink-rolled-back").code == 0
+    world.wrote_to(FILE if sink != FUNCTION else FUNCTION, batch=40)
+    ran = terminal.run("resume", "clicks-2")
+    assert (ran.code, outcome in ran.err) == (4, True), ran.err
+    assert terminal.run("resume", "clicks-2", "--sink-rolled-back").code == 0
+    assert terminal.run("suspend", "clicks-2").code == 0
+    assert terminal.run("resume", "clicks-2").code == 0, "nobody has run in its place since"

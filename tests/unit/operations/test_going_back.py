@@ -5,6 +5,7 @@ The queries wrote batches up to 5 and the savepoint ends at batch 2, unless a te
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,15 +23,15 @@ from supervisor.model.going_back import (
 from supervisor.model.sinks import NamedSink, SeenSink, SinkMemory
 from supervisor.operations import going_back
 from supervisor.operations.going_back import (
-    Grounds,
+    OtherJob,
     before_copy,
     before_fork,
     before_fresh_start,
+    before_submission,
     before_undo,
-    is_named,
-    remembered_grounds,
     said_of,
 )
+from supervisor.operations.sink_grounds import Grounds, remembered_grounds
 from supervisor.spec.job import JobSpec
 
 HERE, ELSEWHERE = "s3a://bucket/ck", "s3a://bucket/other"
@@ -178,33 +179,92 @@ def test_a_log_contradicts_who_says_that_it_was_rolled_back(places: KnownPlaces)
     assert copied(places, known(), said=rolled_back, spec=names_it) is REFUSE
 
 
-@pytest.mark.parametrize("key", ["args", "env", "conf"])
-def test_arguments_environment_and_properties_name_a_place(key: str) -> None:
-    value: Any = ("--to", "s3a://bucket/out/") if key == "args" else {"X": "s3a://bucket/out"}
-    assert is_named(OUT.where, SPEC.model_copy(update={key: value}))
-    assert not is_named(OUT.where, SPEC)
-    assert not is_named("file:/", SPEC.model_copy(update={key: value})), "the root says nothing"
+TO_OUT = SPEC.model_copy(update={"args": ("--to", OUT.where)})
+APART = SPEC.model_copy(update={"name": "f", "args": ("--to", "s3a://bucket/forked")})
+
+
+def forked(
+    places: KnownPlaces,
+    own: Grounds | None,
+    of: Grounds | None,
+    *,
+    spec: JobSpec = APART,
+    of_spec: JobSpec = TO_OUT,
+    said: Said = NOTHING_SAID,
+    shared: bool = False,
+) -> GoingBack:
+    return before_fork(SAVED, own, of, HERE, spec, of_spec, said, places.opened, shared=shared)
 
 
 def test_a_fork_that_shares_no_sink_finds_what_an_earlier_job_of_its_name_wrote(places: KnownPlaces) -> None:
-    def forked(own: Grounds | None, of: Grounds | None = None, *, shared: bool = False) -> GoingBack:
-        return before_fork(SAVED, own, of, HERE, SPEC, NOTHING_SAID, places.opened, shared=shared)
+    def after(own: Grounds | None) -> ReturnStep:
+        return forked(places, own, known()).step
 
-    assert forked(None).step is NEW_IDS
-    assert forked(known(batch=1)).step is NEW_IDS
-    assert forked(known(batch=2)).step is REFUSE, "one batch more may have been handed over than was seen"
+    assert after(None) is NEW_IDS
+    assert after(known(batch=1)) is NEW_IDS
+    assert after(known(batch=2)) is REFUSE, "one batch more may have been handed over than was seen"
     # whether the id is the same decides nothing here: a fork is a copy (``COPIES``)
-    assert forked(known(TABLE)).step is NEW_IDS, "it knows the other queries"
-    assert forked(known(NamedSink("foreachBatch"))).step is REFUSE
-    assert forked(None, known(NamedSink("kafka")), shared=True).step is SAME_IDS
-    assert forked(None, known(), shared=True).step is REFUSE
+    assert after(known(TABLE)) is NEW_IDS, "it knows the other queries"
+    assert after(known(NamedSink("foreachBatch"))) is REFUSE
+    assert after(Grounds(ran=False)) is NEW_IDS
+    assert after(Grounds()) is REFUSE, "it ran, and nothing of it is remembered"
+    assert forked(places, None, known(NamedSink("kafka")), shared=True).step is SAME_IDS
+    assert forked(places, None, known(), shared=True).step is REFUSE
+
+
+def test_a_fork_whose_spec_does_not_tell_its_sink_apart_is_one_with_a_shared_sink(
+    places: KnownPlaces,
+) -> None:
+    """A changed argument is another output only if it was the name of the sink."""
+    other_mode = TO_OUT.model_copy(update={"args": ("--to", OUT.where, "--mode", "b")})
+    refused = forked(places, None, known(), spec=other_mode)
+    assert refused.step is REFUSE and "--sink-rolled-back, if it does write elsewhere" in refused.remedy
+    assert forked(places, None, known(), spec=other_mode, said=Said(rolled_back=True)).step is NEW_IDS
+    assert forked(places, None, known(), of_spec=SPEC).step is REFUSE, "the code names the sink"
+    for sink in (None, NamedSink("foreachBatch")):
+        assert forked(places, None, known(sink)).step is REFUSE, "nobody can tell"
+    assert forked(places, None, None).step is REFUSE
+    assert forked(places, None, known(TABLE), spec=other_mode).step is NEW_IDS
+    assert forked(places, None, known(NamedSink("kafka")), spec=other_mode).step is NEW_IDS
+    by_job = tuple(SPEC.model_copy(update={"name": name, "args": ("/out/{job}",)}) for name in ("f", "j"))
+    assert forked(places, None, known(None), spec=by_job[0], of_spec=by_job[1]).step is NEW_IDS
+    assert forked(places, None, known(OUT), spec=by_job[0], of_spec=by_job[1]).step is REFUSE, "not its place"
+
+
+def test_a_fork_finds_the_log_that_a_third_job_has_where_it_shall_write(places: KnownPlaces) -> None:
+    places.logs["s3a://bucket/forked"] = 2
+    assert forked(places, None, known()).step is NEW_IDS
+    places.logs["s3a://bucket/forked"] = 3
+    refused = forked(places, None, known())
+    assert refused.step is REFUSE and "s3a://bucket/forked" in refused.why
+    assert forked(places, None, known(), said=Said(rolled_back=True)).step is NEW_IDS
+    places.error = AccessDenied("no")
+    assert forked(places, None, known()).step is NEW_IDS, "which can't be seen from here"
+
+
+def test_a_submission_with_a_savepoint_of_another_job_is_asked_what_its_own_name_wrote(
+    places: KnownPlaces,
+) -> None:
+    def submitted(own: Grounds | None, of: Grounds, said: Said = NOTHING_SAID) -> ReturnStep:
+        return before_submission(SAVED, own, of, HERE, SPEC, said, places.opened).step
+
+    places.planned[HERE] = (PlannedQuery("q", (), 2),)
+    nothing_after = known(batch=2)
+    assert submitted(None, nothing_after) is SAME_IDS
+    assert submitted(None, known()) is REFUSE
+    assert submitted(known(batch=1, query="own"), nothing_after) is SAME_IDS
+    assert submitted(known(batch=2, query="own"), nothing_after) is REFUSE
+    assert submitted(known(batch=50, query="own"), nothing_after, Said(rolled_back=True)) is SAME_IDS
+    assert submitted(known(TABLE, 50, "own"), nothing_after) is NEW_IDS, "it knows the other queries"
+    assert submitted(known(None, query="own"), nothing_after) is REFUSE
 
 
 def test_a_fresh_start_takes_what_lies_there(places: KnownPlaces) -> None:
     def fresh(grounds: Grounds) -> ReturnStep:
         return before_fresh_start(grounds, ELSEWHERE, SPEC, NOTHING_SAID, places.opened).step
 
-    assert fresh(Grounds()) is SAME_IDS
+    assert fresh(Grounds(ran=False)) is SAME_IDS
+    assert fresh(Grounds(checkpoint=HERE)) is REFUSE, "it ran, and nothing of it is remembered"
     assert fresh(known()) is REFUSE, "from batch 0 on"
     assert fresh(known(TABLE)) is SAME_IDS, "a new query"
     assert fresh(known(None)) is REFUSE, "its sink was never seen"
@@ -227,9 +287,9 @@ def test_a_fresh_start_takes_what_lies_there(places: KnownPlaces) -> None:
 
 
 def test_a_job_that_runs_on_asks_what_the_other_wrote_to_its_sink(places: KnownPlaces) -> None:
-    def undone(others: Grounds, own: Grounds | None = None, *, same_place: bool = True) -> ReturnStep:
+    def undone(others: Grounds, own: Grounds | None = None, others_spec: JobSpec = TO_OUT) -> ReturnStep:
         mine = own if own is not None else known(batch=2)
-        return before_undo(mine, others, SPEC, NOTHING_SAID, places.opened, same_place=same_place).step
+        return before_undo(mine, OtherJob(others, others_spec), TO_OUT, NOTHING_SAID, places.opened).step
 
     def other(sink: NamedSink | None, batch: int, query: str = "q") -> Grounds:
         sinks = (SeenSink(query, batch, sink),) if sink is not None else ()
@@ -239,14 +299,21 @@ def test_a_job_that_runs_on_asks_what_the_other_wrote_to_its_sink(places: KnownP
     assert undone(other(OUT, 1)) is SAME_IDS
     assert undone(other(OUT, 2)) is REFUSE, "one batch more may have been handed over than was seen"
     assert undone(other(NamedSink("file", "s3a://bucket/apart"), 5)) is SAME_IDS, "a sink that it has alone"
-    assert undone(other(OUT, 5), same_place=False) is REFUSE, "the very sink, whatever the specs say"
+    assert undone(other(OUT, 5), others_spec=APART) is REFUSE, "the very sink, whatever the specs say"
     assert undone(other(NamedSink("foreachBatch"), 5)) is REFUSE
-    assert undone(other(NamedSink("foreachBatch"), 5), same_place=False) is SAME_IDS
+    assert undone(other(NamedSink("foreachBatch"), 5), others_spec=APART) is SAME_IDS
+    other_mode = TO_OUT.model_copy(update={"args": (*TO_OUT.args, "--mode", "b")})
+    assert undone(other(NamedSink("foreachBatch"), 5), others_spec=other_mode) is REFUSE
+    function = known(NamedSink("foreachBatch"), 2)
+    assert undone(other(NamedSink("foreachBatch"), 5), function, APART) is REFUSE, "nobody can tell"
     assert undone(other(None, 5)) is REFUSE, "it was never seen to write"
+    assert undone(Grounds(checkpoint=ELSEWHERE)) is REFUSE, "nothing of it is remembered"
+    assert undone(Grounds(checkpoint=ELSEWHERE, ran=False)) is SAME_IDS
+    assert undone(other(OUT, 5), Grounds(checkpoint=HERE, ran=False)) is REFUSE
     assert undone(other(TABLE, 5), known(TABLE, batch=2)) is REFUSE
     assert undone(other(TABLE, 5, "new"), known(TABLE, batch=2)) is SAME_IDS, "with a new id"
     never_seen = before_undo(
-        known(batch=2), other(None, 5), SPEC, NOTHING_SAID, places.opened, same_place=True
+        known(batch=2), OtherJob(other(None, 5), None), TO_OUT, NOTHING_SAID, places.opened
     )
     assert "which was not seen yet" in never_seen.why
     places.logs[OUT.where] = 3
@@ -274,6 +341,46 @@ def test_what_the_lease_and_what_the_ownership_remember_is_known() -> None:
     assert both == known(), "the lease is newer: the shim began with what the ownership has"
 
 
+def test_a_ninth_query_may_be_forgotten_with_its_sink(places: KnownPlaces) -> None:
+    kafka = tuple(SeenSink(f"q{n}", 5, NamedSink("kafka")) for n in range(8))
+    queries = tuple(SeenQuery(each.query, 5) for each in kafka)
+    for kept, step in ((8, REFUSE), (7, SAME_IDS)):
+        grounds = Grounds(kafka[:kept], queries[:kept], HERE)
+        assert before_fresh_start(grounds, ELSEWHERE, SPEC, NOTHING_SAID, places.opened).step is step
+        assert undone(places, known(OUT), grounds) is step
+    places.planned[HERE] = (PlannedQuery("ninth", (), 5),)
+    grounds = Grounds(kafka, queries, HERE)
+    assert copied(places, grounds, saved=(SeenQuery("ninth", 2),)) is REFUSE, "no sink of another query's"
+
+
+def test_a_copy_is_asked_about_what_another_wrote_in_the_place_of_the_job(places: KnownPlaces) -> None:
+    """After a promotion, or its undoing, the sink is farther than the job itself has come."""
+    places.planned[HERE] = (PlannedQuery("q", (), 2),)
+
+    def step(other: OtherJob | None) -> ReturnStep:
+        grounds, way = known(batch=2), ReturnWay.RESUME
+        return before_copy(way, SAVED, grounds, HERE, SPEC, NOTHING_SAID, places.opened, other).step
+
+    wrote = Grounds((SeenSink("n", 9, OUT),), (SeenQuery("n", 9),), ELSEWHERE)
+    assert (step(None), step(OtherJob(wrote, SPEC))) == (SAME_IDS, REFUSE)
+    apart = replace(wrote, sinks=(SeenSink("n", 9, NamedSink("file", "s3a://bucket/apart")),))
+    assert step(OtherJob(apart, SPEC)) is SAME_IDS
+    assert step(OtherJob(Grounds(), None)) is REFUSE, "nothing of it is remembered"
+
+
+def test_a_job_without_a_checkpoint_never_goes_back(places: KnownPlaces) -> None:
+    assert before_fresh_start(Grounds(), None, SPEC, NOTHING_SAID, places.opened).step is SAME_IDS
+
+
+def test_nothing_is_remembered_of_a_sink_whose_owner_is_asked(places: KnownPlaces) -> None:
+    grounds = Grounds(checkpoint=HERE)
+    asked = before_fresh_start(grounds, HERE, SPEC, NOTHING_SAID, places.opened)
+    assert asked.step is REFUSE and "savepoints.sink" in asked.remedy
+    assert "does a sink of which nothing is remembered skip" in asked.why and "from batch 0 on" in asked.why
+    for said in (Said(SinkMemory.REPEATS), Said(SinkMemory.TRANSACTIONAL), Said(rolled_back=True)):
+        assert before_fresh_start(grounds, HERE, SPEC, said, places.opened).step is SAME_IDS
+
+
 def test_what_is_said_at_the_command_comes_before_what_the_spec_says() -> None:
     spec = SPEC.model_copy(update={"savepoints": SPEC.savepoints.model_copy(update={"sink": "remembers"})})
     assert spec.savepoints.memory is SinkMemory.REMEMBERS
@@ -284,7 +391,7 @@ def test_what_is_said_at_the_command_comes_before_what_the_spec_says() -> None:
 
 def undone(places: KnownPlaces, own: Grounds, others: Grounds) -> ReturnStep:
     places.planned[HERE] = (PlannedQuery("q", (), 5),)
-    return before_undo(own, others, SPEC, NOTHING_SAID, places.opened, same_place=True).step
+    return before_undo(own, OtherJob(others, SPEC), SPEC, NOTHING_SAID, places.opened).step
 
 
 def test_an_undo_asks_where_nobody_remembers_the_sinks_of_the_old_job(places: KnownPlaces) -> None:

@@ -17,7 +17,7 @@ from supervisor.model.seen import Found
 from supervisor.model.sinks import NamedSink, SeenSink
 from supervisor.model.update_savepoint import savepoint_id
 from supervisor.model.view import UpdateRestored
-from supervisor.operations.going_back import Grounds
+from supervisor.operations.sink_grounds import Grounds
 from supervisor.records.layout import Layout
 from supervisor.savepoints.shelf import ShelfEntry
 from supervisor.spec.job import JobSpec, canonical_json, from_canonical, spec_sha256
