@@ -251,8 +251,7 @@ def require_free(context: CommandContext, name: str | None, location: str) -> No
     """
     if context.check() is None:
         return
-    zoo = context.zoo()
-    zoo.sync()
+    zoo = context.zoo()  # in step with the leader: ``check`` has synced
     if name is None:
         CheckpointClaims.load(zoo, context.layout).reserve("", location)
         return

@@ -158,15 +158,21 @@ def test_who_is_interrupted_does_not_start_its_query(gate: Gate) -> None:
 
 
 def test_an_arrival_is_told_while_somebody_waits(gate: Gate) -> None:
+    answers: list[bool] = []
+
+    def ask() -> None:
+        """As who would wait for ever."""
+        answers.append(gate.java.awaitArrival(0))
+
     gate.java.attend(False)
     assert not gate.java.awaitArrival(1)
+    threading.Thread(target=ask, daemon=True).start()
     gate.begin()
-    assert gate.java.awaitArrival(60_000)
+    wait_until(lambda: answers == [True], 60, "it is told")
     gate.java.open()
     assert gate.passed()
-    answers: list[bool] = []
-    threading.Thread(target=lambda: answers.append(gate.java.awaitArrival(0)), daemon=True).start()
-    wait_until(lambda: answers == [False], 60, "it is open: nobody will ever wait")
+    threading.Thread(target=ask, daemon=True).start()
+    wait_until(lambda: answers == [True, False], 60, "it is open: nobody will ever wait")
 
 
 def test_that_every_query_is_held_is_said_of_what_has_passed_and_asks(gate: Gate) -> None:

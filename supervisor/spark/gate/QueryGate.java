@@ -101,7 +101,6 @@ public final class QueryGate implements ClassFileTransformer {
     public static synchronized void attend(boolean own) {
         attended = true;
         letting = own;
-        QueryGate.class.notifyAll();
     }
 
     public static synchronized boolean isOpen() {
