@@ -20,7 +20,6 @@ import structlog
 
 from supervisor.clock import boottime_s
 from supervisor.daemon.host.leftovers import Leftovers
-from supervisor.model.host_directories import LEFTOVERS
 from supervisor.model.records import Cleanliness, JobRef, Outcome, Result
 from supervisor.model.seen import Found, Seen
 from supervisor.records.layout import Layout
@@ -82,12 +81,13 @@ class JobDirectories:
 
     def _there(self) -> list[Path]:
         try:
-            return [path for path in sorted(self._jobs.iterdir()) if path.name != LEFTOVERS and path.is_dir()]
+            return [path for path in sorted(self._jobs.iterdir()) if path.is_dir()]
         except FileNotFoundError:
             return []
 
     def _about(self, path: Path) -> JobAbout | None:
-        """Returns whose the directory is, if it is of this registry and of no driver here."""
+        """Returns whose the directory is, if it is of this registry and of no driver here. ``leftovers`` beside them is of
+        nobody."""
         try:
             about = read_about(path)
         except OSError:

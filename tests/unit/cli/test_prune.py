@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.errors import Unreachable
+from supervisor.errors import OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.model.records import Fork
 from supervisor.operations.jobs import ChosenJob, Done, JobOperations
 from tests.unit.cli.conftest import Terminal
@@ -212,3 +212,56 @@ def test_a_fork_is_named_by_what_it_is_and_pruned_only_if_that_is_asked(
     assert registered(terminal) == ({"a", "c", "d"} if asked else {"a", "b", "c", "d"})
     named = f"cancel 1 job with team=web in no file: b (a fork of a, made at {job.submitted_at})"
     assert (named in ran.err) is asked
+
+
+def becomes_fork(terminal: Terminal, name: str) -> None:
+    mark = Fork(of="a", uid=terminal.bench.ref("a").record.uid, savepoint="one")
+    terminal.bench.put(terminal.bench.layout.job(name), replace(terminal.bench.ref(name).record, fork=mark))
+
+
+@pytest.mark.parametrize("error", [Unreachable, OutcomeUnknown])
+def test_once_nobody_answers_nothing_more_is_tried(
+    terminal: Terminal, jobs: Path, error: type[SupervisorError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder(terminal, "e", text=WEB)
+    assert terminal.run("apply", str(jobs)).code == 0
+    for name in ("b", "e"):
+        (jobs / f"{name}.yaml").unlink()
+    tried = []
+
+    def cancel(_: JobOperations, name: str, *, chosen: ChosenJob | None = None) -> Done:
+        tried.append(name)
+        raise error("nobody answers")
+
+    monkeypatch.setattr(JobOperations, "cancel", cancel)
+    ran = terminal.run("apply", str(jobs), *PRUNE, "--yes", "-o", "json")
+    assert ran.code != 0 and tried == ["b"]
+    said = {one["name"]: (one["action"], one["why"]) for one in ran.json}
+    assert said["e"] == ("refused", "e was not cancelled: nobody answers")
+
+
+def test_a_fork_that_is_left_alone_is_so_whatever_fails(
+    terminal: Terminal, jobs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    becomes_fork(terminal, "b")
+    (jobs / "b.yaml").unlink()
+    folder(terminal, "a", text=f"{WEB}\nlease: 20s")
+
+    def update(_: JobOperations, target: object) -> Done:
+        raise Unreachable("nobody answers")
+
+    monkeypatch.setattr(JobOperations, "update", update)
+    ran = terminal.run("apply", str(jobs), *PRUNE, "--yes", "-o", "json")
+    (said,) = [one for one in ran.json if one["name"] == "b"]
+    assert (said["action"], said["exit_code"]) == ("unchanged", 0)
+
+
+def test_a_fork_that_would_be_left_makes_no_folder_the_right_one(terminal: Terminal, jobs: Path) -> None:
+    """It is in no file of anybody: that one stays says nothing about whose folder this is."""
+    becomes_fork(terminal, "b")
+    for name in ("a", "b"):
+        (jobs / f"{name}.yaml").unlink()
+    folder(terminal, "e", text=WEB)
+    ran = terminal.run("apply", str(jobs), *PRUNE, "--yes")
+    assert (ran.code, "would leave none of the 1 registered job" in ran.err) == (4, True), ran.err
+    assert registered(terminal) == {"a", "b", "c", "d"}

@@ -140,3 +140,14 @@ def test_logs_of_prepared_drivers_that_had_no_attempt_are_few_and_push_out_none_
     assert len([*directory.glob("01abc-12.[0-9]*.log")]) == ATTEMPTS_KEPT
     kept = {path.name.split(".")[1] for path in directory.glob("01abc-12.p*.log")}
     assert kept == {"pa0", "pb", "pa5", "pa6"}, "the newest, and the one that still waits"
+
+
+def test_a_prepared_driver_that_waits_takes_no_others_place(tmp_path: Path) -> None:
+    """Also if it was the last to write."""
+    for number in range(PREPARED_KEPT + 2):
+        (tmp_path / f"01abc-12.pa{number}.log").write_text("output")
+        os.utime(tmp_path / f"01abc-12.pa{number}.log", (number, number))
+    newest = PREPARED_KEPT + 1
+    prune(tmp_path, {f"01abc-12.pa{newest}"})
+    kept = {path.name for path in tmp_path.iterdir()}
+    assert kept == {f"01abc-12.pa{number}.log" for number in range(1, newest + 1)}

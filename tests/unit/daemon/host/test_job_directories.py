@@ -169,3 +169,11 @@ def test_another_submission_of_the_name_is_another_job(host: Host) -> None:
     host.bench.zoo.remove(host.bench.layout.own("a"))
     assert host.bench.submit("a").uid != host.uid
     assert host.sweep() and not host.sweep(GONE_FOR_S)
+
+
+def test_the_registry_is_asked_now_and_then(host: Host) -> None:
+    host.about(JobAbout("a", host.uid, REGISTRY, delete=True))
+    assert host.sweep()
+    host.end(Outcome.CANCELLED)
+    assert host.sweep(EVERY_S - 1)
+    assert not host.sweep(1)

@@ -96,3 +96,48 @@ def test_a_driver_that_writes_fast_takes_no_more_than_its_limit(logs: Logs, tmp_
         assert sum(file.size_bytes for file in list_logs(logs.directory)) <= 80 * KIB
         assert f"01abc-12.{number}.log" in logs.left("clicks")
         (attempts / f"01abc-12.{number}").rmdir()
+
+
+def test_of_a_job_stays_what_its_driver_wrote_last(logs: Logs) -> None:
+    """Not what a shim or a dump of the same attempt has written since: nobody goes on with these."""
+    logs.write("clicks", "01abc-12.1.log", "01abc-12.1.shim.log", "01abc-12.1.diagnostics.txt")
+    remove_surplus(logs.directory, LogLimit(0, 0), ())
+    assert logs.left("clicks") == {"01abc-12.1.log"}
+
+
+def test_what_goes_for_its_job_leaves_room_for_the_others(logs: Logs) -> None:
+    logs.write("other", "01abd-34.1.log", "01abd-34.2.log")
+    logs.write("clicks", *(f"01abc-12.{number}.log" for number in range(1, 5)))
+    assert remove_surplus(logs.directory, LogLimit(2 * KIB, 4 * KIB), ()) == {"clicks": 2 * KIB}
+    assert logs.left("other") == {"01abd-34.1.log", "01abd-34.2.log"}
+
+
+def test_what_frees_no_room_stays(logs: Logs) -> None:
+    """An empty output says that the driver wrote nothing."""
+    logs.write("clicks", "01abc-12.1.log", "01abc-12.2.log", "01abc-12.3.log")
+    (logs.directory / "clicks/01abc-12.1.log").write_bytes(b"")
+    os.utime(logs.directory / "clicks/01abc-12.1.log", (1.0, 1.0))
+    remove_surplus(logs.directory, LogLimit(KIB, KIB), ())
+    assert logs.left("clicks") == {"01abc-12.1.log", "01abc-12.3.log"}
+
+
+def test_a_link_to_a_directory_is_no_job(logs: Logs, tmp_path: Path) -> None:
+    elsewhere = Logs(tmp_path / "elsewhere")
+    elsewhere.write("clicks", "01abc-12.1.log", "01abc-12.2.log")
+    logs.directory.mkdir()
+    (logs.directory / "clicks").symlink_to(elsewhere.directory / "clicks")
+    assert remove_surplus(logs.directory, LogLimit(0, 0), ()) == {}
+    assert len(elsewhere.left("clicks")) == 2
+
+
+def test_only_what_went_is_told(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs.write("clicks", "01abc-12.1.log", "01abc-12.2.log", "01abc-12.3.log")
+    unlink = Path.unlink
+
+    def refused(path: Path) -> None:
+        if path.name == "01abc-12.1.log":
+            raise PermissionError(13, "no")
+        unlink(path)
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    assert remove_surplus(logs.directory, LogLimit(0, 0), ()) == {"clicks": KIB}
