@@ -70,7 +70,7 @@ final class RequestSaver {
     private final FileSystem store;
     private final TreeMap<String, Seen> listed = new TreeMap<String, Seen>();
     private Seen lookedAt = null;
-    private long ownChanges = 0;
+    private long ownChanges = 0; // a look from before the last one is not used: S3 would refuse its ETag, a request later
 
     private RequestSaver(FileSystem store) {
         this.store = store;

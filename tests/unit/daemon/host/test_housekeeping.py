@@ -151,3 +151,18 @@ def test_a_prepared_driver_that_waits_takes_no_others_place(tmp_path: Path) -> N
     prune(tmp_path, {f"01abc-12.pa{newest}"})
     kept = {path.name for path in tmp_path.iterdir()}
     assert kept == {f"01abc-12.pa{number}.log" for number in range(1, newest + 1)}
+
+
+def test_an_attempt_is_as_new_as_the_newest_of_its_files(tmp_path: Path) -> None:
+    """What has rotated away is old, and which file is listed first is not known."""
+    for attempt in range(ATTEMPTS_KEPT):
+        (tmp_path / f"01abc-12.{attempt}.log").write_text("output")
+        os.utime(tmp_path / f"01abc-12.{attempt}.log", (500 + attempt, 500 + attempt))
+    newest = range(100, 108)
+    for attempt in newest:
+        for name, at_s in (("log", 1000 * (attempt % 2) + 1), ("log.1", 1000 * (1 - attempt % 2) + 1)):
+            (tmp_path / f"01abc-12.{attempt}.{name}").write_text("output")
+            os.utime(tmp_path / f"01abc-12.{attempt}.{name}", (at_s, at_s))
+    prune(tmp_path)
+    kept = {int(path.name.split(".")[1]) for path in tmp_path.iterdir()}
+    assert kept == {*newest, *range(len(newest), ATTEMPTS_KEPT)}
