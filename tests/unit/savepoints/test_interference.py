@@ -19,7 +19,7 @@ from supervisor.model.going_back import GOES_ON, GoingBack, ReturnStep
 from supervisor.savepoints.create import Creation, manifest_at
 from supervisor.savepoints.manifest import MANIFEST, SavepointStage, decode_manifest, encode_manifest
 from supervisor.savepoints.restore import MARK, read_savepoint, restore, verify
-from tests.unit.checkpoint.golden import unpack
+from tests.unit.checkpoint.golden import inspected, only, unpack, without
 from tests.unit.checkpoint.savepoints import AT, area, begun, contents, create, place, shelf
 
 RENAMES = GoingBack(ReturnStep.NEW_IDS)
@@ -62,7 +62,7 @@ class Meddled:
             return real
 
         def call(*given: Any, **more: Any) -> Any:
-            self._before(*given)
+            self._before(*given, **more)
             return real(*given, **more)
 
         return call
@@ -80,6 +80,22 @@ def test_what_an_interrupted_creation_has_copied_of_an_older_file_is_copied_anew
     create(source, store)
     assert verify(area(place(store))).problems == ()
     assert (place(store) / "data" / STATE).read_bytes() == (source / STATE).read_bytes()
+
+
+def test_a_boundary_that_has_gone_when_its_objects_are_listed_is_none(source: Path, store: Path) -> None:
+    """Else the savepoint would say that it is after a batch which its copies do not have."""
+    on, what = shelf(store), begun(source, place(store))
+    on.begin(what)
+    gone = iter(["commits/12"])
+
+    def goes(_folder: str = "", *, whole: bool = False) -> None:
+        for key in gone if whole else ():
+            without(source, key)
+
+    slow: Any = Meddled(area(source), "items", goes)
+    made = Creation(slow, on.area_of(what), what, lambda: AT).run()
+    (query,) = made.queries
+    assert query.batch == 11 == only(inspected(place(store) / "data")).commits.newest
 
 
 def test_a_copy_that_lacks_an_object_gets_no_manifest(source: Path, store: Path) -> None:
