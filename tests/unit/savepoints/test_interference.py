@@ -13,12 +13,14 @@ import pytest
 
 from supervisor.checkpoint.layout import parse_metadata, renamed_metadata
 from supervisor.checkpoint.schema_paths import hadoop_checksum
-from supervisor.clients.store.area import Area
+from supervisor.clients.store.area import PARTIAL, Area
 from supervisor.errors import Conflict, Corrupt, NotFound
 from supervisor.model.going_back import GOES_ON, GoingBack, ReturnStep
+from supervisor.savepoints import restore as restore_module
 from supervisor.savepoints.create import Creation, manifest_at
-from supervisor.savepoints.manifest import MANIFEST, SavepointStage, decode_manifest, encode_manifest
+from supervisor.savepoints.manifest import BEGUN, MANIFEST, SavepointStage, decode_manifest, encode_manifest
 from supervisor.savepoints.restore import MARK, read_savepoint, restore, verify
+from supervisor.savepoints.shelf import Shelf
 from tests.unit.checkpoint.golden import inspected, only, unpack, without
 from tests.unit.checkpoint.savepoints import AT, area, begun, contents, create, place, shelf
 
@@ -239,3 +241,59 @@ def test_a_mark_that_goes_hides_no_other(saved: Area, store: Path) -> None:
         shelf(store, wrapped).delete("clicks", "one")
     assert shelf(store).find("clicks", "one").stage is SavepointStage.COMPLETE
     assert verify(saved).problems == ()
+
+
+def removals(store: Path, calls: list[str]) -> Shelf:
+    def noted(each: Any) -> Any:
+        return Meddled(each, "remove", lambda key: calls.append(key.removeprefix("clicks/one/")))
+
+    return shelf(store, noted)
+
+
+def test_while_it_is_restored_nothing_of_it_is_touched(saved: Area, store: Path) -> None:
+    """Not even for a moment: a delete that is killed then would leave half a savepoint to who restores it."""
+    saved.write("restores/aa.json", json.dumps({"v": 1, "target": "file:///ck", "at": AT}).encode())
+    calls: list[str] = []
+    with pytest.raises(Conflict, match="restored to file:///ck"):
+        removals(store, calls).delete("clicks", "one")
+    assert calls == []
+
+
+def test_its_manifest_goes_first_and_its_entry_last(saved: Area, store: Path) -> None:
+    """In between it says that it is incomplete, and can be deleted again."""
+    calls: list[str] = []
+    removals(store, calls).delete("clicks", "one")
+    assert (calls[0], calls[-1]) == (MANIFEST, BEGUN) and calls.count(BEGUN) == 1
+    assert len(calls) > 10
+
+
+def test_temporary_files_that_writing_has_left_are_no_part_of_the_copy(
+    saved: Area, store: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "copy"
+
+    def killed_meanwhile(done: int, of: int) -> None:
+        if done == of:
+            (target / f"offsets/.12{PARTIAL}").write_text("half")
+
+    restore(saved, area(target), AT, GOES_ON, killed_meanwhile)
+    assert contents(target) == contents(place(store) / "data")
+
+
+def test_what_a_start_by_hand_on_half_a_copy_would_go_wrong_with_comes_last(
+    saved: Area, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query that sees the newest entries of its logs misses its state and says so; at an old entry it would begin there."""
+    order: list[str] = []
+
+    def in_turn(work: Any, todo: Any) -> Any:
+        for each in todo:
+            order.append(each.key)
+            yield each, work(each)
+
+    monkeypatch.setattr(restore_module, "in_parallel", in_turn)
+    restore(saved, area(tmp_path / "copy"), AT, GOES_ON)
+    logs = [key for key in order if key.startswith(("offsets/", "commits/")) and "/." not in key]
+    batches = [int(key.rpartition("/")[2]) for key in logs]
+    assert order[0] == "metadata" and batches == sorted(batches, reverse=True)
+    assert order.index(logs[-1]) < min(order.index(key) for key in order if key.startswith("state/"))
