@@ -267,6 +267,15 @@ def test_another_drivers_entry_is_named_when_spark_sees_it_first(bench: Bench, l
     assert found == [("offsets/2", "clicks", "u1", "3", "h1")]
 
 
+def test_an_entry_of_this_driver_is_nobody_elses(bench: Bench, log: Path) -> None:
+    """Another manager of it has written it: nothing is said of another driver."""
+    one, other = bench.manager(FIRST), bench.manager(FIRST)
+    bench.write(one, 0, b"x")
+    bench.write(other, 1, b"x")
+    assert one.exists(bench.path(1))
+    assert bench.place not in log.read_text()
+
+
 def test_another_drivers_first_entry_is_named(bench: Bench, log: Path) -> None:
     """Both begin on an empty log, as after the loss of a driver in its very first batch."""
     second = bench.manager(SECOND)
