@@ -3,10 +3,11 @@
 
 Two marks stand meanwhile: one at the savepoint, so that it is not deleted, and one at the target, so that a
 restore that was interrupted can be distinguished from somebody's checkpoint and goes on when it is requested
-again, with the query ids that it has begun with. Nothing that is there is ever overwritten except by the same
-restore. Logs are copied first, the newest entries first: a query that is started by hand on half a copy misses
-its state, and reports that, rather than beginning at an old offset. An object that names its own location
-(``schema_paths``) names the new one in the copy. Its queries have new ids where ``model.going_back`` says so.
+again, with the query ids that it has begun with; of two at once only one goes on (``restore_mark``). Nothing
+that is there is ever overwritten except by the same restore. Logs are copied first, the newest entries first: a
+query that is started by hand on half a copy misses its state, and reports that, rather than beginning at an old
+offset. An object that names its own location (``schema_paths``) names the new one in the copy. Its queries have
+new ids where ``model.going_back`` says so.
 """
 
 from __future__ import annotations
@@ -50,9 +51,10 @@ from supervisor.savepoints.manifest import (
     decode_objects,
     objects_key,
 )
+from supervisor.savepoints.restore_mark import MARK, RestoreMark, ids_begun_with
 from supervisor.savepoints.view import SavedTree
 
-MARK: Final = ".spark-supervisor-restore.json"
+BEGINNINGS_MAX: Final = 3
 
 
 class RestoredCopy(NamedTuple):
@@ -128,26 +130,35 @@ def _restore(area: Area, target: Area, report_progress: ReportProgress, *, new_i
     changed = moved(
         keys, lambda key: area.read(f"{DATA}/{key}", SMALL_MAX_BYTES), manifest.source, target.location
     )
-    there = {item.key: item for item in target.items()}
-    mine = _mark_of(target, manifest) if there else None
-    ids = _ids(manifest, target, mine, there) if new_ids else {}
-    changed |= _renamed(area, keys, manifest, ids)
-    if there and mine is None:
-        if there.keys() == keys and _is_same(target, there, saved, changed):
-            return RestoredCopy(manifest, False, _queries(manifest, ids))
-        raise Conflict(
-            f"{target.location} is not empty ({len(there)} objects): choose a location where nothing is"
-        )
-    mark = {"v": 1, "savepoint": manifest.id, "objects": manifest.objects_sha256, "ids": ids}
-    target.write(MARK, json.dumps(mark).encode())
-    _copy(area, target, saved, there, changed, report_progress)
-    _compare(target, saved, changed, manifest)
-    found = problems_of(target)
-    if found:
-        raise Corrupt(f"{target.location} is not what savepoint {manifest.id} was: {found[0]}")
-    target.flush()
-    target.remove(MARK)
-    return RestoredCopy(manifest, True, _queries(manifest, ids))
+    for _ in range(BEGINNINGS_MAX):
+        there = {item.key: item for item in target.items()}
+        mine = _mark_of(target, there, manifest)
+        ids = _ids(manifest, target, mine, there) if new_ids else {}
+        written = changed | _metadata(area, keys, manifest, ids)
+        if there and mine is None:
+            there.pop(MARK, None)
+            if there.keys() == keys and _is_same(target, there, saved, written):
+                return RestoredCopy(manifest, False, _queries(manifest, ids))
+            raise Conflict(
+                f"{target.location} is not empty ({len(there)} objects): choose a location where nothing is"
+            )
+        mark = RestoreMark(target, manifest, ids)
+        if mine is not None:
+            mark.take_over()
+        elif not mark.begin():
+            continue  # somebody else has begun meanwhile
+        try:
+            _copy(area, target, saved, there, written, mark, report_progress)
+            _compare(target, saved, written, manifest)
+            mark.require()
+        except (Conflict, Corrupt):
+            mark.require()  # who has taken it over is the reason
+            raise
+        target.flush()
+        target.remove(MARK)
+        mark.require_unchanged(_metadata(area, keys, manifest, ids))
+        return RestoredCopy(manifest, True, _queries(manifest, ids))
+    raise Conflict(f"others copy to {target.location} again and again", "give this command again later")
 
 
 def _is_same(
@@ -155,19 +166,13 @@ def _is_same(
 ) -> bool:
     if differing(target, there, [each for each in saved if each.key not in changed]):
         return False
-    return all(target.read(key, SMALL_MAX_BYTES) == data for key, data in changed.items())
+    return all(_holds(target, key, data) for key, data in changed.items())
 
 
-def _mark_of(target: Area, manifest: Manifest) -> dict[str, str] | None:
+def _mark_of(target: Area, there: Mapping[str, Item], manifest: Manifest) -> dict[str, str] | None:
     """Returns the ids, old to new, of a restore of this very savepoint that has begun there; None if none has."""
-    try:
-        body = json.loads(target.read(MARK, SMALL_MAX_BYTES))
-    except (NotFound, Corrupt, ValueError, RecursionError):
-        return None
-    if not isinstance(body, dict) or body.get("objects") != manifest.objects_sha256:
-        return None
-    ids = body.get("ids")
-    return {old: new for old, new in ids.items() if _is_id(new)} if isinstance(ids, dict) else {}
+    ids = ids_begun_with(target, there, manifest)
+    return None if ids is None else {str(old): str(new) for old, new in ids.items() if _is_id(new)}
 
 
 def _ids(
@@ -193,21 +198,23 @@ def _id_there(target: Area, query: SavedQuery) -> str | None:
     return found if found != query.id and _is_id(found) else None
 
 
-def _renamed(
+def _metadata(
     area: Area, keys: Collection[str], manifest: Manifest, ids: Mapping[str, str]
 ) -> dict[str, bytes]:
-    """Returns the metadata with the new ids, by key, and the checksum files beside it. Raises Corrupt."""
-    renamed = {}
-    for query in manifest.queries if ids else ():
+    """Returns the metadata of each query, with its new id if it has one, by key, and the checksum files beside it. Raises
+    Corrupt."""
+    found = {}
+    for query in manifest.queries:
         key = _metadata_of(query)
         try:
-            renamed[key] = renamed_metadata(area.read(f"{DATA}/{key}", SMALL_MAX_BYTES), ids[query.id])
+            data = area.read(f"{DATA}/{key}", SMALL_MAX_BYTES)
+            found[key] = renamed_metadata(data, ids[query.id]) if query.id in ids else data
         except (NotFound, Malformed) as error:
             raise Corrupt(f"savepoint {manifest.id} is damaged: {key} ({error})") from None
         sidecar = hadoop_name(key)
         if sidecar in keys:
-            renamed[sidecar] = hadoop_checksum(renamed[key])
-    return renamed
+            found[sidecar] = hadoop_checksum(found[key])
+    return found
 
 
 def _metadata_of(query: SavedQuery) -> str:
@@ -231,13 +238,15 @@ def _copy(
     saved: tuple[SavedObject, ...],
     there: dict[str, Item],
     changed: Mapping[str, bytes],
+    mark: RestoreMark,
     report_progress: ReportProgress,
 ) -> None:
     listed = {item.key: item for item in area.items(DATA)}
 
     def one(each: SavedObject) -> str | None:
+        mark.look()
         if each.key in changed:
-            target.write(each.key, changed[each.key])
+            _put(target, each.key, changed[each.key], is_there=each.key in there)
             return each.tag
         item, mine = listed[f"{DATA}/{each.key}"], there.get(each.key)
         if mine is not None and (mine.bytes, mine.mark) == (item.bytes, item.mark):
@@ -262,12 +271,31 @@ def _compare(
         del there[key]
     sizes = {each.key: len(changed[each.key]) if each.key in changed else each.bytes for each in saved}
     wrong = [key for key, size in sizes.items() if key not in there or there[key].bytes != size]
+    wrong += [key for key, data in changed.items() if not _holds(target, key, data)]
     strange = there.keys() - {each.key for each in saved} - {MARK}
     if wrong or strange:
         first = next(iter((*wrong, *strange)))
         raise Conflict(
             f"{target.location} was written to while savepoint {manifest.id} was restored: see {first}"
         )
+    found = problems_of(target)
+    if found:
+        raise Corrupt(f"{target.location} is not what savepoint {manifest.id} was: {found[0]}")
+
+
+def _put(target: Area, key: str, data: bytes, *, is_there: bool) -> None:
+    """Writes what differs from the savepoint. Where nothing was it is created: another restore may have other ids."""
+    if not is_there:
+        target.create(key, data)
+    elif not _holds(target, key, data):
+        target.write(key, data)
+
+
+def _holds(target: Area, key: str, data: bytes) -> bool:
+    try:
+        return target.read(key, SMALL_MAX_BYTES) == data
+    except NotFound:
+        return False
 
 
 def _turn(each: SavedObject) -> tuple[int, int, str]:

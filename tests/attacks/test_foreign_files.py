@@ -30,7 +30,8 @@ from supervisor.model.going_back import GOES_ON
 from supervisor.operations.checkpoints import Located
 from supervisor.savepoints import operations
 from supervisor.savepoints.create import Creation
-from supervisor.savepoints.restore import MARK, restore
+from supervisor.savepoints.restore import restore
+from supervisor.savepoints.restore_mark import MARK
 from supervisor.spec.s3a import S3Access
 from tests.unit.checkpoint.golden import unpack
 from tests.unit.checkpoint.savepoints import AT, area, begun

@@ -139,8 +139,8 @@ STEPS = (
         "§4: a restore that was cut short is told from a checkpoint by its mark",
         (
             savepoint_restore._restore,
-            "    target.flush()\n    target.remove(MARK)",
-            "    target.remove(MARK)\n    target.flush()",
+            "        target.flush()\n        target.remove(MARK)",
+            "        target.remove(MARK)\n        target.flush()",
         ),
     ),
     text(

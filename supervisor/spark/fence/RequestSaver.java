@@ -34,7 +34,8 @@ import org.apache.hadoop.fs.Path;
  * Asks S3 less often for a checkpoint than Spark's own managers do, which pay for each look and each open:
  *
  * A file that was just seen, in a list or by itself, is opened with one GET, without a HEAD. A state store opens one delta
- * after the other, and waits for each: those that come after the opened one are read meanwhile. A small file that was read
+ * after the other, and waits for each: those that come after the opened one are read meanwhile, if no batch that is yet to be
+ * committed can write them. A small file that was read
  * before, and has the same ETag still, is not read again. What a log or a state store has, and that a file exists, is not asked
  * again within a second, unless this JVM has written or deleted something meanwhile; the list of a log answers for its entries.
  * A directory of a state store that is known to exist is not looked for again: on S3 nothing depends on it, and one that was
@@ -71,6 +72,7 @@ final class RequestSaver {
     private final TreeMap<String, Seen> listed = new TreeMap<String, Seen>();
     private Seen lookedAt = null;
     private long ownChanges = 0; // a look from before the last one is not used: S3 would refuse its ETag, a request later
+    private long newestVersion = 0;
 
     private RequestSaver(FileSystem store) {
         this.store = store;
@@ -161,7 +163,10 @@ final class RequestSaver {
     private synchronized void note(FileStatus[] found, long before) {
         listed.clear();
         lookedAt = null;
+        newestVersion = 0;
         for (int i = 0; i < found.length; i++) {
+            Matcher state = STATE_FILE.matcher(found[i].getPath().getName());
+            newestVersion = state.matches() ? Math.max(newestVersion, Long.parseLong(state.group(1))) : newestVersion;
             if (isSmallFile(found[i]) && ownChanges == before) {
                 listed.put(key(found[i].getPath()), new RequestSaver.Seen(store, found[i]));
             }
@@ -312,10 +317,21 @@ final class RequestSaver {
         Iterator<Map.Entry<String, Seen>> after = listed.tailMap(key, false).entrySet().iterator();
         for (int i = 0; i < FILES_AHEAD && after.hasNext(); i++) {
             Seen next = (Seen) ((Map.Entry<String, Seen>) after.next()).getValue();
-            if (next.isFresh() && isStateFile(next.status.getPath()) && !next.begin()) {
+            if (next.isFresh() && isSettled(next.status.getPath()) && !next.begin()) {
                 return;
             }
         }
+    }
+
+    /**
+     * Says whether no attempt of a batch that is yet to be committed can write this state file. What was read ahead is handed
+     * out without another look. A file whose name has an id is written once. Without one (state format 1) an executor elsewhere
+     * may write it again while its batch is not committed; that it is committed is known by a file of a later version.
+     * After that only an attempt that has lost can write it, and what was read before that is what was committed.
+     */
+    private boolean isSettled(Path path) {
+        Matcher state = STATE_FILE.matcher(path.getName());
+        return state.matches() && (state.group(2) != null || Long.parseLong(state.group(1)) < newestVersion);
     }
 
     static boolean isStateFile(Path path) {

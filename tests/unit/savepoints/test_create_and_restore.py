@@ -19,7 +19,8 @@ from supervisor.model.going_back import GOES_ON, GoingBack, ReturnStep
 from supervisor.savepoints.choice import belongs, is_needed
 from supervisor.savepoints.create import ROUNDS_MAX, Creation, manifest_at
 from supervisor.savepoints.manifest import SavepointStage, checked_id, decode_begun, decode_manifest, new_id
-from supervisor.savepoints.restore import MARK, read_savepoint, restore, verify
+from supervisor.savepoints.restore import read_savepoint, restore, verify
+from supervisor.savepoints.restore_mark import MARK
 from supervisor.spec.s3a import S3Access
 from tests.testbed.moto import MotoServer
 from tests.unit.checkpoint.golden import NAMES, inspected, only, unpack, without, write

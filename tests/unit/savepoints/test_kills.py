@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,13 @@ from typing import Any
 import pytest
 
 from supervisor.errors import Conflict, NotFound
-from supervisor.model.going_back import GOES_ON
+from supervisor.model.going_back import GOES_ON, GoingBack, ReturnStep
+from supervisor.savepoints import create as create_module
+from supervisor.savepoints import restore_mark
 from supervisor.savepoints.manifest import SavepointStage
-from supervisor.savepoints.restore import restore, verify
-from tests.unit.checkpoint.golden import unpack
+from supervisor.savepoints.restore import RestoredCopy, restore, verify
+from supervisor.savepoints.restore_mark import MARK
+from tests.unit.checkpoint.golden import inspected, only, unpack
 from tests.unit.checkpoint.savepoints import (
     AT,
     Dying,
@@ -26,6 +30,8 @@ from tests.unit.checkpoint.savepoints import (
     place,
     shelf,
 )
+
+NEW_IDS = GoingBack(ReturnStep.NEW_IDS)
 
 
 def steps(after: bool, run: Callable[[Callable[[Any], Any]], object], check: Callable[[], None]) -> int:
@@ -111,3 +117,92 @@ def test_a_restore_that_is_killed_goes_on_and_harms_nothing(after: bool, tmp_pat
         assert verify(area(place(store))).problems == ()
 
     assert steps(after, run, check) > 10
+
+
+class Interleaved:
+    """Areas of one process, between whose calls ``then`` is done once: before the ``at``-th of any kind."""
+
+    def __init__(self, inner: Any, turn: Turn) -> None:
+        self._inner = inner
+        self._turn = turn
+        self.location = inner.location
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._inner, name)
+        if name not in ("items", "read", "copy_from", "create", "write", "remove", "flush"):
+            return value
+
+        def call(*given: Any, **more: Any) -> Any:
+            self._turn.take()
+            plain = [each._inner if isinstance(each, Interleaved) else each for each in given]
+            found = value(*plain, **more)
+            return list(found) if name == "items" else found
+
+        return call
+
+
+class Turn:
+    def __init__(self, at: int, then: Callable[[], object]) -> None:
+        self._left = at
+        self._then = then
+        self._lock = threading.Lock()
+
+    def take(self) -> None:
+        with self._lock:
+            self._left -= 1
+            if self._left == -1:
+                self._then()
+
+
+@pytest.mark.parametrize("names", [("both", NEW_IDS, NEW_IDS), ("one", GOES_ON, NEW_IDS)], ids=lambda n: n[0])
+def test_two_restores_at_once_make_one_copy(
+    names: tuple[str, GoingBack, GoingBack], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever happens between any two steps of the one, the other one included, a job that begins on what either of them says
+    is complete has the queries that were said, and nobody writes to it any more."""
+    monkeypatch.setattr(restore_mark, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(create_module, "WORKERS", 1)
+    monkeypatch.setattr(create_module, "WAITING_MAX", 1)
+    source, store, target = unpack("files", tmp_path), tmp_path / "store", tmp_path / "target"
+    create(source, store)
+    told: list[str] = []
+    for at in range(500):
+        shutil.rmtree(target, ignore_errors=True)
+        done: list[tuple[RestoredCopy, dict[str, bytes]]] = []
+
+        def other(done: list[tuple[RestoredCopy, dict[str, bytes]]] = done) -> None:
+            try:
+                copy = restore(area(place(store)), area(target), AT, names[2])
+            except Conflict as conflict:
+                told.append(str(conflict))
+            else:
+                runs_on(target)
+                done.append((copy, contents(target)))
+
+        before, turn = len(told), Turn(at, other)
+        try:
+            saved, to = Interleaved(area(place(store)), turn), Interleaved(area(target), turn)
+            mine = restore(saved, to, AT, names[1])  # type: ignore[arg-type]
+        except Conflict as conflict:
+            told.append(str(conflict))
+        else:
+            if not done and len(told) == before:
+                break
+            done = done or [(mine, contents(target))]
+            assert mine.queries == done[0][0].queries, at
+        assert done, f"step {at}: neither has finished: {told[before:]}"
+        (copy, then) = done[0]
+        assert {key: contents(target).get(key) for key in then if key != MARK} == {
+            key: data for key, data in then.items() if key != MARK
+        }, f"step {at}: it was written to after it was complete"
+        (query,) = copy.queries
+        assert only(inspected(target)).id == query.id, at
+    assert at > 20 and len(told) > 10
+    assert not (target / MARK).exists()
+
+
+def runs_on(checkpoint: Path) -> None:
+    """A query goes on there: its next batch, and what it replaces of its own."""
+    for folder in ("offsets", "commits"):
+        newest = max(int(path.name) for path in (checkpoint / folder).iterdir() if path.name.isdigit())
+        shutil.copy(checkpoint / folder / str(newest), checkpoint / folder / str(newest + 1))
