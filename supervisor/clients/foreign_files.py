@@ -32,6 +32,7 @@ from supervisor.clients import umask
 from supervisor.clients.access import WRITE, granted_at
 from supervisor.model.driver_user import ROOT
 
+CLOSED_DEEP_MAX: Final = 64
 LINKS_MAX: Final = 40
 """As many links of one path the kernel follows."""
 _ENTER: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -270,6 +271,51 @@ def directory_to_write(path: str, below: str, trust: WriterTrust) -> Iterator[tu
             walk.go_to(_made(walk.at, name, at, trust))
             _require(walk.at, at, trust)
         yield walk.at, (found.st_dev, found.st_ino)
+
+
+def free_bytes(path: str) -> int | None:
+    """Returns how much may be written to the location ``path``, or where it would be made; None if that is not known."""
+    while True:
+        try:
+            with directory_at(path or "/") as directory:
+                there = os.fstatvfs(directory)
+            return there.f_bavail * there.f_frsize
+        except FileNotFoundError:
+            path = path.rpartition("/")[0]
+        except OSError:
+            return None
+
+
+def require_closed(path: str, below: str, trust: WriterTrust) -> None:
+    """Checks all below the directory ``below`` of ``path``, for a program that opens it by its names and follows links: it
+    consists of regular files, and of directories in which nobody whom ``trust`` does not name can put anything, so that
+    it stays so; nor can anybody exchange a directory above it. Raises OSError: UntrustedPath says what does not hold."""
+    for above in () if trust.is_named else Path(os.path.realpath(path)).parents:
+        with directory_at(str(above)) as directory:
+            if _is_changeable(directory):
+                raise UntrustedPath(path, f"{above} above it may be changed by others")
+    opened = directory_in if trust.is_named else directory_at
+    with opened(path, "", to_list=True) as directory:
+        _require(directory, path, trust)
+    with opened(path, below, to_list=True) as directory:
+        _require_closed(directory, f"{path}/{below}", trust, 0)
+
+
+def _require_closed(directory: int, path: str, trust: WriterTrust, deep: int) -> None:
+    _require(directory, path, trust)
+    if deep > CLOSED_DEEP_MAX:
+        raise UntrustedPath(path, f"has directories that are more than {CLOSED_DEEP_MAX} deep")
+    with os.scandir(directory) as children:
+        for child in children:
+            at = f"{path}/{child.name}"
+            mode = child.stat(follow_symlinks=False).st_mode
+            if stat.S_ISDIR(mode):
+                with _Walk(_step(directory, child.name, at)) as walk:
+                    walk.go_to(os.open(".", _LIST, dir_fd=walk.at))
+                    _require_closed(walk.at, at, trust, deep + 1)
+            elif not stat.S_ISREG(mode):
+                kind = "a link" if stat.S_ISLNK(mode) else "no regular file"
+                raise UntrustedPath(at, f"is {kind}, and nothing that Spark writes to a checkpoint")
 
 
 def require_writable(path: str, trust: WriterTrust) -> None:

@@ -34,6 +34,7 @@ from supervisor.clients.store.tree import Tree
 from supervisor.clients.threads import Pool
 from supervisor.errors import Conflict, Corrupt, NotFound
 from supervisor.model.query_metadata import METADATA
+from supervisor.savepoints.bounds import SavepointSize
 from supervisor.savepoints.choice import belongs, is_needed
 from supervisor.savepoints.manifest import (
     DATA,
@@ -49,6 +50,7 @@ from supervisor.savepoints.manifest import (
     objects_key,
 )
 from supervisor.savepoints.view import SavedTree
+from supervisor.settings.policy import SavepointBounds
 
 T = TypeVar("T")
 ReportProgress = Callable[[int, int], None]
@@ -57,6 +59,7 @@ ReportProgress = Callable[[int, int], None]
 WORKERS: Final = 16
 WAITING_MAX: Final = 4 * WORKERS
 ROUNDS_MAX: Final = 20
+NO_BOUNDS: Final = SavepointBounds(size=None, objects=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,7 @@ class Creation:
         *,
         still_wanted: Callable[[], None] = lambda: None,
         report_progress: ReportProgress = lambda _done, _of: None,
+        bounds: SavepointBounds = NO_BOUNDS,
     ) -> None:
         self._source = source
         self._target = target
@@ -91,6 +95,7 @@ class Creation:
         self._now = now
         self._still_wanted = still_wanted
         self._report_progress = report_progress
+        self._bounds = bounds
         self._copied: dict[str, tuple[Item, str]] = {}
         self.rounds = 0
 
@@ -98,7 +103,8 @@ class Creation:
         """Returns the complete savepoint; if it was complete already, the one that is there.
 
         Raises NotFound (no checkpoint), Conflict (nothing committed yet, or cleaned up faster than copied),
-        Corrupt (Spark could not go on from the checkpoint either), and what the two areas raise.
+        Corrupt (Spark could not go on from the checkpoint either), InvalidInput (it is larger than the bounds), and what the
+        two areas raise.
         """
         done = manifest_at(self._target)
         if done is not None:
@@ -107,7 +113,7 @@ class Creation:
         before: tuple[SavedQuery, ...] = ()
         findings: list[CheckpointFinding] = []
         for self.rounds in range(1, ROUNDS_MAX + 1):
-            taken = take(self._source)
+            taken = take(self._source, self._bounds)
             lost = self._copy(taken, there)
             there = {}
             saved = tuple(
@@ -132,6 +138,7 @@ class Creation:
         """Copies what is not copied yet. Returns the keys of what has gone, or is another by now."""
         todo = [item for item in taken.items if self._copied.get(item.key, (None, ""))[0] != item]
         lost: set[str] = set()
+        self._target.require_room(sum(item.bytes for item in todo if item.key not in there))
         count = len(taken.items) - len(todo)
         self._report_progress(count, len(taken.items))
 
@@ -202,9 +209,9 @@ def manifest_at(area: Area) -> Manifest | None:
     return decode_manifest(data, f"{area.location}/{MANIFEST}")
 
 
-def take(source: Area) -> Taken:
+def take(source: Area, bounds: SavepointBounds = NO_BOUNDS) -> Taken:
     """Chooses the newest boundary of each query, and what belongs to it. A query that has committed nothing
-    yet is left out.
+    yet is left out. Raises InvalidInput if there is more than ``bounds`` allow.
 
     The commits are listed first: all that a committed batch has written is there from then on, until it is
     cleaned up.
@@ -213,10 +220,15 @@ def take(source: Area) -> Taken:
     queries: list[SavedQuery] = []
     items: list[Item] = []
     needed: set[str] = set()
+    size = SavepointSize(source.location, bounds)
     left_out = sum(1 for folder in others for _ in source.items(folder))
     for query_folder, newest in committed.items():
         prefix = f"{query_folder}/" if query_folder else ""
-        chosen = [item for item in _below(source, query_folder) if belongs(item.key[len(prefix) :], newest)]
+        chosen = []
+        for item in _below(source, query_folder):
+            if belongs(item.key[len(prefix) :], newest):
+                size.add(item)
+                chosen.append(item)
         queries.append(
             SavedQuery(path=query_folder, id=_query_id(source, f"{prefix}{METADATA}"), batch=newest)
         )

@@ -37,11 +37,13 @@ def open_saved_state(
     ``name`` is that of the job whose S3A settings count, if it is still known. If ``job_code`` is True, that
     job's jars and packages are loaded, too.
 
-    Raises the errors of ``spark.state_reading.open_state``; with ``job_code`` also if the job, or a jar of
+    Raises AccessDenied if Spark could be sent elsewhere by what is there, since it follows links; the errors of
+    ``spark.state_reading.open_state``; with ``job_code`` also if the job, or a jar of
     it, cannot be obtained.
     """
     registered = _registered(settings, name, must=job_code) if name is not None else None
     job = registered.spec if registered is not None else None
+    area.require_closed(DATA)
     states = [_state_of(area, query) for query in manifest.queries]
     store, bucket = access_of_store(settings.store, settings.policy.endpoints), bucket_of(area.location)
     access = store if bucket is None or job is None else access_of(job.conf, bucket, store)

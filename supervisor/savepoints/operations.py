@@ -155,6 +155,7 @@ def create_savepoint(
         wall_iso,
         still_wanted=lambda: shelf.require(kept),
         report_progress=report_progress,
+        bounds=settings.policy.savepoints,
     ).run()
 
 

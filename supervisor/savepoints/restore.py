@@ -253,6 +253,7 @@ def _copy(
             return target.tag(mine)
         return target.copy_from(area, item, each.key)
 
+    target.require_room(sum(each.bytes for each in saved if each.key not in there))
     report_progress(0, len(saved))
     for done, (each, tag) in enumerate(in_parallel(one, sorted(saved, key=_turn)), 1):
         if target.location.startswith("file:") and tag != each.tag:  # of the very bytes that were copied

@@ -149,6 +149,15 @@ class ResourceBounds(Section):
     tasks: Annotated[int, Field(ge=16, le=4_194_304)] | None = None
 
 
+class SavepointBounds(Section):
+    """Says the most that one savepoint copies, in bytes and in objects; null is no bound."""
+
+    size_bytes: Annotated[SizeBytes, Field(ge=1024**2, le=1024**6)] | None = Field(
+        default=1024**4, alias="size"
+    )
+    objects: Annotated[int, Field(ge=100, le=4_000_000)] | None = 1_000_000
+
+
 class ResourcePolicySettings(Section):
     """Says what of a host one job may take."""
 
@@ -161,9 +170,9 @@ class PolicySettings(Section):
     besides the store's, that jobs may name. ``in_place_files`` says whether a job may name files that are not in the
     store, and whether their SHA-256 must be in its spec. ``in_place_locations`` says where those may lie. Null means
     anywhere; where they must be pinned it means on the host, in the store, or below the job's checkpoint. ``logs`` is
-    about uploads of what drivers write. ``resources`` bounds what one job may take. ``run_as`` says as which Unix users
-    jobs run. ``submit_signers`` are PEM files with public Ed25519 keys; if there are any, a host starts only what one of
-    them has signed.
+    about uploads of what drivers write. ``resources`` bounds what one job may take, ``savepoints`` what one savepoint
+    copies. ``run_as`` says as which Unix users jobs run. ``submit_signers`` are PEM files with public Ed25519 keys; if
+    there are any, a host starts only what one of them has signed.
     """
 
     driver_environment: DriverEnvironmentSettings = DriverEnvironmentSettings()
@@ -178,6 +187,7 @@ class PolicySettings(Section):
     logs: LogPolicySettings = LogPolicySettings()
     resources: ResourcePolicySettings = ResourcePolicySettings()
     run_as: RunAsSettings = RunAsSettings()
+    savepoints: SavepointBounds = SavepointBounds()
     submit_signers: Annotated[tuple[AbsolutePath, ...], Field(strict=False, max_length=100)] = ()
 
 

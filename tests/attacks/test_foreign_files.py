@@ -28,10 +28,12 @@ from supervisor.errors import AccessDenied, Corrupt, InvalidInput, NotFound
 from supervisor.model.driver_user import DriverUser
 from supervisor.model.going_back import GOES_ON
 from supervisor.operations.checkpoints import Located
-from supervisor.savepoints import operations
-from supervisor.savepoints.create import Creation
+from supervisor.savepoints import deep_verify, operations
+from supervisor.savepoints.create import Creation, manifest_at
+from supervisor.savepoints.deep_verify import open_saved_state
 from supervisor.savepoints.restore import restore
 from supervisor.savepoints.restore_mark import MARK
+from supervisor.settings.file import Settings
 from supervisor.spec.s3a import S3Access
 from tests.unit.checkpoint.golden import unpack
 from tests.unit.checkpoint.savepoints import AT, area, begun
@@ -184,6 +186,47 @@ def test_links_to_their_own_directory_make_no_listing_without_end(ground: Ground
     before = len(list(area(ground.checkpoint).entries("")))
     as_user(HOSTILE, plant)
     assert len(list(area(ground.checkpoint).entries(""))) == before
+
+
+def refuses_to_open(location: Path, why: str) -> None:
+    """Spark opens it by its names, and follows links; so it is not asked to."""
+    manifest = manifest_at(area(location))
+    assert manifest is not None
+
+    def spark(*_: object, **__: object) -> tuple[()]:
+        raise AssertionError("Spark was asked to open it")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deep_verify, "open_state", spark)
+        with pytest.raises(AccessDenied, match=why):
+            open_saved_state(Settings.model_construct(), area(location), manifest, None)
+
+
+def test_spark_is_not_sent_over_a_link_in_a_savepoint_of_a_job(ground: Ground) -> None:
+    """``savepoint verify --deep`` of what the job's user has put where he may: a link, a pipe, or nothing yet that he can put
+    there at any time."""
+    place = ground.of_job / "saved"
+    as_user(HOSTILE, lambda: ground.create(place))
+    as_user(SERVICE, lambda: refuses_to_open(place, "belongs to user|may be changed by others"))
+    os.rename(place, ground.service / "saved")
+    mine = ground.service / "saved"
+    for path in (mine, *mine.rglob("*")):
+        os.chown(path, SERVICE, SERVICE)
+    ground.root.chmod(0o755)
+    (mine / "data" / "state").mkdir()
+    (mine / "data" / "state" / "loot").symlink_to(ground.secret)
+    os.chown(mine / "data" / "state", SERVICE, SERVICE)
+    as_user(SERVICE, lambda: refuses_to_open(mine, "state/loot is a link|is a link, and nothing"))
+    (mine / "data" / "state" / "loot").unlink()
+    os.mkfifo(mine / "data" / "state" / "loot")
+    as_user(SERVICE, lambda: refuses_to_open(mine, "no regular file"))
+    (mine / "data" / "state" / "loot").unlink()
+    (mine / "data" / "state").chmod(0o777)
+    as_user(SERVICE, lambda: refuses_to_open(mine, "may be changed by everybody"))
+    (mine / "data" / "state").chmod(0o755)
+    as_user(SERVICE, lambda: area(mine).require_closed("data"))
+    ground.service.chmod(0o777)
+    as_user(SERVICE, lambda: refuses_to_open(mine, "above it may be changed by others"))
 
 
 def test_a_hole_of_a_job_is_a_hole_of_the_copy(ground: Ground) -> None:

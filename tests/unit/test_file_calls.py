@@ -195,7 +195,7 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
         OPEN: "_opened",
     },
     "clients/foreign_files.py": {
-        RULES: "store_trust directory_in _opened _entered _target _step open_file create_file _location_to_write _made _is_as_own directory_to_write"
+        RULES: "store_trust directory_in _opened _entered _target _step open_file create_file _location_to_write _made _is_as_own directory_to_write require_closed _require_closed"
     },
     "clients/opened_as.py": {RULES: "_opened"},
     "clients/run_dir.py": {

@@ -63,6 +63,15 @@ class Area(ObjectTree):
         ``AccessDenied``."""
         self._client.require_writable()
 
+    def require_room(self, more: int) -> None:
+        """Checks that there is room for so many bytes more, as far as the service says. Raises ``Unreachable``."""
+        self._client.require_room(more)
+
+    def require_closed(self, folder: str) -> None:
+        """Checks, before a program opens by its names what lies below ``folder``, that no link is there and that nobody else
+        can put one there. Raises ``AccessDenied``."""
+        self._client.require_closed(folder)
+
     def now_s(self) -> float:
         """Returns seconds since the epoch by the service's own clock, exact to about a second."""
         return self._client.now_s()

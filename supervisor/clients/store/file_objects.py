@@ -28,8 +28,10 @@ from supervisor.clients.foreign_files import (
     directory_at,
     directory_in,
     directory_to_write,
+    free_bytes,
     open_file,
     own_trust,
+    require_closed,
     require_writable,
     store_trust,
 )
@@ -59,6 +61,8 @@ OBJECTS_MAX: Final = 4_000_000
 """So many objects are listed below one location. A stateful job with thousands of partitions has a million."""
 FOLDER_MAX: Final = 500_000
 """So many entries one directory may have: they are sorted in memory."""
+ROOM_LEFT_BYTES: Final = 256 * 1024**2
+"""So much a copy leaves free for others on its file system."""
 OBJECT_MAX_BYTES: Final = 2**40
 """No file of a checkpoint is larger. Holes count here: whoever digests the file reads them."""
 _KEEP_SMALLER: Final = "no checkpoint of Spark's is like this: see what has been put there"
@@ -223,6 +227,24 @@ class FileObjectClient:
     def require_writable(self) -> None:
         if not self._store:
             self._run(self._root, lambda _budget: require_writable(self._root, own_trust()))
+
+    def require_room(self, more: int) -> None:
+        def work(_budget: Budget) -> None:
+            free = free_bytes(self._root)
+            if free is not None and free - more < ROOM_LEFT_BYTES:
+                raise Unreachable(
+                    f"{self._root} has no room for {more >> 20} MiB more: {free >> 20} MiB are free, of which "
+                    f"{ROOM_LEFT_BYTES >> 20} MiB have to be left",
+                    "make room there, or choose another place",
+                )
+
+        self._run(self._root, work)
+
+    def require_closed(self, folder: str) -> None:
+        top, below = (self._store, self._in_store(folder)) if self._store else (self._root, folder)
+        self._run(
+            self._root, lambda _budget: require_closed(top, below.strip("/"), self._trust()), LISTING_MAX_S
+        )
 
     def _in_store(self, folder: str) -> str:
         return f"{self._root[len(self._store) :]}/{folder}"

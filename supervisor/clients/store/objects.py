@@ -91,6 +91,14 @@ class ObjectClient(Protocol):
         """Checks, without a change, that nobody else could choose what is written to here. Raises ``AccessDenied``."""
         ...
 
+    def require_room(self, more: int) -> None:
+        """Checks that there is room for ``more`` bytes. Raises ``Unreachable``."""
+        ...
+
+    def require_closed(self, folder: str) -> None:
+        """Checks that a program may open by its names what lies below ``folder``. Raises ``AccessDenied``."""
+        ...
+
     def now_s(self) -> float:
         """Returns seconds since the epoch by the clock of the service."""
         ...

@@ -302,6 +302,12 @@ class S3ObjectClient:
     def require_writable(self) -> None:
         """Asks nothing: a bucket says it when something is written."""
 
+    def require_room(self, more: int) -> None:
+        """Asks nothing: a bucket has no end."""
+
+    def require_closed(self, folder: str) -> None:
+        """Asks nothing: an object leads to no other."""
+
     def flush(self) -> None:
         """Does nothing: S3 answers only after the write is durable."""
 

@@ -13,14 +13,16 @@ import pytest
 
 from supervisor.checkpoint.judge import judge
 from supervisor.checkpoint.layout import parse_lineage, parse_metadata
+from supervisor.clients.store import file_objects
 from supervisor.clients.store.area import Area, open_area
-from supervisor.errors import Conflict, Corrupt, InvalidInput, NotFound
+from supervisor.errors import Conflict, Corrupt, InvalidInput, NotFound, Unreachable
 from supervisor.model.going_back import GOES_ON, GoingBack, ReturnStep
 from supervisor.savepoints.choice import belongs, is_needed
 from supervisor.savepoints.create import ROUNDS_MAX, Creation, manifest_at
 from supervisor.savepoints.manifest import SavepointStage, checked_id, decode_begun, decode_manifest, new_id
 from supervisor.savepoints.restore import read_savepoint, restore, verify
 from supervisor.savepoints.restore_mark import MARK
+from supervisor.settings.policy import SavepointBounds
 from supervisor.spec.s3a import S3Access
 from tests.testbed.moto import MotoServer
 from tests.unit.checkpoint.golden import NAMES, inspected, only, unpack, without, write
@@ -128,6 +130,51 @@ def test_nothing_to_save(tmp_path: Path) -> None:
     shutil.rmtree(source / "commits")
     with pytest.raises(Conflict, match="nothing to save"):
         create(source, tmp_path / "store", "two")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "why"),
+    [
+        ({"objects": 100}, r"more than 100 objects \(policy.savepoints.objects\): nothing was copied"),
+        ({"size": "2m"}, r"more than 2m \(policy.savepoints.size\): nothing was copied"),
+    ],
+)
+def test_a_checkpoint_beyond_the_bounds_is_refused_by_name(
+    bounds: dict[str, object], why: str, tmp_path: Path
+) -> None:
+    source, store = unpack("files", tmp_path), tmp_path / "store"
+    for number in range(120):
+        write(source, f"sources/0/extra-{number}", b"x" * 20_000)
+    target, what = area(place(store)), begun(source, place(store))
+    with pytest.raises(InvalidInput, match=why):
+        Creation(area(source), target, what, lambda: AT, bounds=SavepointBounds.model_validate(bounds)).run()
+    assert not [*files(store)]
+    Creation(area(source), target, what, lambda: AT, bounds=SavepointBounds()).run()
+
+
+def test_a_disk_without_room_is_told_before_anything_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, store = unpack("files", tmp_path), tmp_path / "store"
+    needed = sum(path.stat().st_size for path in source.rglob("*") if path.is_file())
+    asked: list[str] = []
+
+    def free(path: str) -> int:
+        asked.append(path)
+        return file_objects.ROOM_LEFT_BYTES + needed // 2
+
+    with monkeypatch.context() as patch:
+        patch.setattr(file_objects, "free_bytes", free)
+        with pytest.raises(Unreachable, match="has no room for .* MiB have to be left"):
+            create(source, store)
+    assert asked == [str(place(store))] and not [each for each in files(store) if "/data/" in each]
+    create(source, store)
+    with monkeypatch.context() as patch:
+        patch.setattr(file_objects, "free_bytes", free)
+        with pytest.raises(Unreachable, match="has no room"):
+            restore(area(place(store)), area(tmp_path / "target"), AT, GOES_ON)
+    assert {*files(tmp_path / "target")} == {MARK}
+    assert restore(area(place(store)), area(tmp_path / "target"), AT, GOES_ON).did
 
 
 def test_a_damaged_checkpoint_is_no_savepoint(tmp_path: Path) -> None:
@@ -462,7 +509,9 @@ def test_a_restore_takes_its_mark_off_the_target_last_of_all(tmp_path: Path) -> 
     calls: list[str] = []
     target = heard(area(tmp_path / "copy"), calls, "items", "read", "write", "flush", "remove")
     restore(area(place(tmp_path / "store")), target, AT, GOES_ON)
-    assert calls[-2:] == ["flush", f"remove {MARK}"], calls[-5:]
+    end = calls.index("flush")
+    assert calls[end : end + 2] == ["flush", f"remove {MARK}"], calls[-5:]
+    assert {*calls[end + 2 :]} == {"read metadata", "read .metadata.crc"}, "was it taken over just before that?"
 
 
 def test_whether_it_is_still_wanted_is_asked_before_the_manifest_is_there(tmp_path: Path) -> None:
