@@ -511,7 +511,9 @@ def test_a_restore_takes_its_mark_off_the_target_last_of_all(tmp_path: Path) -> 
     restore(area(place(tmp_path / "store")), target, AT, GOES_ON)
     end = calls.index("flush")
     assert calls[end : end + 2] == ["flush", f"remove {MARK}"], calls[-5:]
-    assert {*calls[end + 2 :]} == {"read metadata", "read .metadata.crc"}, "was it taken over just before that?"
+    assert {*calls[end + 2 :]} == {"read metadata", "read .metadata.crc"}, (
+        "was it taken over just before that?"
+    )
 
 
 def test_whether_it_is_still_wanted_is_asked_before_the_manifest_is_there(tmp_path: Path) -> None:
