@@ -244,7 +244,7 @@ def _copy(
     listed = {item.key: item for item in area.items(DATA)}
 
     def one(each: SavedObject) -> str | None:
-        mark.look()
+        mark.reread()
         if each.key in changed:
             _put(target, each.key, changed[each.key], is_there=each.key in there)
             return each.tag

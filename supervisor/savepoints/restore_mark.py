@@ -2,13 +2,13 @@
 is and with which query ids it was begun. Only ``savepoints.restore`` uses it.
 
 Nobody can tell a restore that was interrupted from one that is under way: whoever finds a mark of the same savepoint takes
-the copy over, with the ids that it has, and the other one ends at its next look. Where there is no mark, one is *created*,
-so that of two only one begins; it counts only once a second listing has shown that nothing else was there (``begun``).
-A mark that is gone says that the copy is complete: a job may run on it by now, and nobody else writes there any more.
+the copy over, with the ids that it has, and the other one ends when it next reads the mark. Where there is no mark, one is
+*created*, so that of two only one begins; it counts only once a second listing has shown that nothing else was there
+(``begun``). A mark that is gone says that the copy is complete: a job may run on it by now, and nobody else writes there.
 
-The mark is looked at before an object is written, if the last look is more than ``LOOK_EVERY_S`` ago. So a process that was
-stopped for long looks first. What is under way at the moment of a takeover are the very bytes that the other one writes. The
-metadata may differ: it is created, not written, and compared at the end, once more when the mark is off.
+The mark is read before an object is written, if it was last read more than ``REREAD_EVERY_S`` ago. So a process that was
+stopped for long reads it first. What is under way at the moment of a takeover are the very bytes that the other one writes.
+The metadata may differ: it is created, not written, and compared at the end, once more when the mark is off.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from supervisor.errors import Conflict, Corrupt, NotFound
 from supervisor.savepoints.manifest import SMALL_MAX_BYTES, Manifest
 
 MARK: Final = ".spark-supervisor-restore.json"
-LOOK_EVERY_S: Final = 1.0
+REREAD_EVERY_S: Final = 1.0
 
 
 class RestoreMark:
@@ -42,7 +42,7 @@ class RestoreMark:
             "by": secrets.token_hex(8),
         }
         self._lock = threading.Lock()
-        self._looked_at_s = boottime_s()
+        self._read_at_s = boottime_s()
 
     def begin(self) -> bool:
         """Marks a place at which nothing is. Returns False, and leaves nothing, if something is there by now."""
@@ -60,10 +60,10 @@ class RestoreMark:
         """Marks a copy that was begun already."""
         self._target.write(MARK, self._bytes())
 
-    def look(self) -> None:
-        """Raises Conflict if the copy is another's by now, as far as the last look is too long ago to tell."""
+    def reread(self) -> None:
+        """Raises Conflict if the copy is another's by now, as far as it was read too long ago to tell."""
         with self._lock:
-            if boottime_s() - self._looked_at_s >= LOOK_EVERY_S:
+            if boottime_s() - self._read_at_s >= REREAD_EVERY_S:
                 self.require()
 
     def require(self) -> None:
@@ -75,7 +75,7 @@ class RestoreMark:
             found = b""
         if found != self._bytes():
             raise self._other("has taken it over" if found else "has completed it")
-        self._looked_at_s = now_s
+        self._read_at_s = now_s
 
     def require_unchanged(self, metadata: Mapping[str, bytes]) -> None:
         """Raises Conflict if a copy whose mark is off has other ids: it was taken over just before that."""

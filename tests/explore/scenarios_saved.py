@@ -57,6 +57,23 @@ SAVEPOINTED: tuple[Scenario, ...] = (
     Before("saved, host lost", "Either host is lost.", ((SAVED,),), kinds=("lose host",)),
     Before("saved, a write lost", "Writes of the leader are lost.", ((SAVED,),), kinds=("lose action",)),
     Before("saved, a follower lags", "The leader reads an older state.", ((SAVED,),), kinds=("lag",)),
+    Before(
+        "saved, nowhere to go",
+        "The only host that may have it loses its supervisor: the hand-over waits, and the savepoint goes.",
+        ((("revise", "second", "savepoint"),),),
+        running=("second",),
+        kinds=("kill supervisor",),
+        max_states=500,
+    ),
+    Before(
+        "updated before it ever ran",
+        "What is applied right after the submit fails: there is nothing to go back to.",
+        ((("revise", "a", "continue"),),),
+        settled=False,
+        kinds=("fail driver",),
+        faults=2,
+        max_states=500,
+    ),
     After(
         "back to a savepoint", "It is rolled back to the copy, or tried again where there is none.", faults=2
     ),

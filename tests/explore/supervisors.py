@@ -414,11 +414,14 @@ def gives_up(
     """No driver of the new revision can be prepared, a failed one has left nothing, or no savepoint can be made or restored:
     whether that is so is not modelled, it may be so at any time."""
     still = Still(tree, world.now_s)
-    for other in (
+    others = [
         take_pass(me, still, world.now_s, gives_up=True),
         take_pass(me, still, world.now_s, clean=True),
         take_pass(me, still, world.now_s, made=False),
-    ):
+    ]
+    if any(sent.tx.what == "keep_savepoint" for sent in outcome[1]):
+        others.append(take_pass(me, still, world.now_s, queued=True))
+    for other in others:
         if other[1] != outcome[1]:
             yield ExploredMove(
                 f"{me.id} (epoch {me.term[0] if me.term else 0}) reads and plans{decided(other)}",
@@ -463,11 +466,12 @@ def take_pass(
     gives_up: bool = False,
     clean: bool = False,
     made: bool = True,
+    queued: bool = False,
 ) -> Outcome:
     """Observe, plan, check. What a leader remembers between passes is FirstSeen; it reads all the rest anew.
 
     With ``gives_up``, no driver of a new revision could be prepared. With ``clean``, a failed one has left nothing; else nobody
-    can tell. Unless ``made``, there is no savepoint, or no copy."""
+    can tell. Unless ``made``, there is no savepoint, or no copy; with ``queued``, it waits for its turn."""
     assert me.term is not None
     epoch, fence = me.term
     observer = Observer(zoo, LAYOUT, lambda: zoo.now_s, epoch)
@@ -482,11 +486,11 @@ def take_pass(
     if clean:
         view = replace(view, rows={row.name: with_answer(row) for row in rows})
     if judges:
-        view = way_back.answered(view, zoo, now_s, made=made)
+        view = way_back.answered(view, zoo, now_s, made=made, queued=queued)
     plan = make_plan(view, POLICY, now_s)
     if gives_up:
         plan = replace(plan, actions=tuple(map(given_up, plan.actions)))
-    broken = (*violations(view, plan), *placing.flaws(view, plan))
+    broken = (*violations(view, plan), *placing.flaws(view, plan), *way_back.flaws(view, plan))
     accepted = view.accepted and (view.accepted.since_zxid, view.accepted.first_seen_at_s)
     first_seen = ExploredFirstSeen(
         tuple(sorted(observer._first_seen._owns.items())),

@@ -22,7 +22,7 @@ from supervisor.operations.updating import Target, judge_change
 from supervisor.records.reading import seen
 from supervisor.registry.blobs import Blobs
 from supervisor.registry.user_writes import AskedRevision
-from tests.explore import judge, operators, placing, promoting, sweeping
+from tests.explore import judge, operators, placing, promoting, sweeping, way_back
 from tests.explore.operators import OPERATOR_RESULTS, OperatorResult
 from tests.explore.replay import Pending, Replay, Stored
 from tests.explore.setting import LAYOUT, TICK_S, Hour, Ids, desired_of, prepared, spec, spec_bytes, terms_of
@@ -163,6 +163,7 @@ def committed(before: ExploredWorld, after: ExploredWorld, tx: Transaction, wish
     after = operators.committed(after, tx.what) if wish.what in operators.OPERATED else after
     after = promoting.committed(before, after, tx, wish)
     after = placing.committed(after, wish)
+    after = way_back.updated(before, after, wish.name) if tx.what == "update" else after
     names = promoting.names_of(wish)
     shims = tuple(
         s._replace(disturbed=True) if s.name in names and not s.disturbed else s for s in after.shims

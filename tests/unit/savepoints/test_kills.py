@@ -160,7 +160,7 @@ def test_two_restores_at_once_make_one_copy(
 ) -> None:
     """Whatever happens between any two steps of the one, the other one included, a job that begins on what either of them says
     is complete has the queries that were said, and nobody writes to it any more."""
-    monkeypatch.setattr(restore_mark, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(restore_mark, "REREAD_EVERY_S", 0.0)
     monkeypatch.setattr(create_module, "WORKERS", 1)
     monkeypatch.setattr(create_module, "WAITING_MAX", 1)
     source, store, target = unpack("files", tmp_path), tmp_path / "store", tmp_path / "target"
