@@ -67,7 +67,19 @@ class JobDocument(TypedDict):
     prepared: list[PreparedDriverDocument]
     labels: dict[str, str]
     in_place_of: PlaceDocument | None
+    sinks: list[SinkDocument]
     trouble: str | None
+
+
+class SinkDocument(TypedDict):
+    """A sink to which a query of the running driver writes. ``kind`` is file, delta, iceberg, kafka, foreachBatch or another
+    word; ``memory`` is what it knows a batch by: repeats, transactional, remembers or unknown. ``says`` is for people."""
+
+    query: str
+    kind: str
+    where: str | None
+    memory: str
+    says: str
 
 
 class QueryDocument(TypedDict):
@@ -398,6 +410,7 @@ class ExplanationDocument(TypedDict):
     standby: str | None
     failed_update: str | None
     absent_supervisor: str | None
+    sinks: list[str]
     move: str | None
     hosts: list[RoomDocument]
     alarm: str | None

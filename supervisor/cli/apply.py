@@ -52,6 +52,7 @@ from supervisor.operations.waiting import (
     why_observed,
     why_waits_for_restart,
 )
+from supervisor.operations.way_back_warning import warn_of_way_back
 from supervisor.spec.files import read_located
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ def apply(
         if is_refused(chosen, applied):
             return _exit_code(applied)
         warn_of_missing_sparks(context, changed_of(applied))
+        warn_of_way_back(context, changed_of(applied))
         if wish is not None and not dry_run:
             _confirm_prune([one for one in pruned if one.action is AppliedAction.PRUNED], wish, yes=yes)
         done = applied if dry_run else carry_out(context, applied, context.author)

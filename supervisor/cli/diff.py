@@ -24,6 +24,7 @@ from supervisor.operations.apply import (
 from supervisor.operations.bundle import BundleWish
 from supervisor.operations.context import open_commands
 from supervisor.operations.live_sparks import warn_of_missing_sparks
+from supervisor.operations.way_back_warning import warn_of_way_back
 
 VALUE_MAX: Final = 60
 
@@ -60,6 +61,7 @@ def _compared(chosen: Chosen, paths: Paths, set_key: SetKey) -> list[Applied]:
         applied = judge_all(context, read, again=True)
         if all(one.error is None for one in applied):
             warn_of_missing_sparks(context, changed_of(applied))
+            warn_of_way_back(context, changed_of(applied))
             note_differences(context, applied)
     return applied
 

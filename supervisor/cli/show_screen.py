@@ -95,6 +95,7 @@ def _telling(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield _last_exit_label(document), _last_exit(document, headline)
     yield from _diagnostics(document["diagnostics"])
     yield "last batch", _batch(document["progress"])
+    yield "sinks", _sinks(document)
     yield "checkpoint", document["checkpoint"]
     yield "env", document["env_ignored"]
     fence = document["checkpoint_fence"]
@@ -189,6 +190,12 @@ def _batch(progress: dict[str, Any] | None) -> str | None:
     figures += [f"a trigger each {format_duration(trigger_interval_s)}"] if trigger_interval_s else []
     figures += [f"lag {progress['lag']:g}"] if progress["lag"] is not None else []
     return parts + (": " + ", ".join(figures) if figures else "")
+
+
+def _sinks(document: dict[str, Any]) -> str | None:
+    """Returns where the driver writes, each sink once."""
+    sinks = document.get("sinks") or ()  # a server of the version before has none
+    return "; ".join(dict.fromkeys(sink["says"] for sink in sinks)) or None
 
 
 def _start(phases: dict[str, float] | None) -> str | None:
@@ -289,6 +296,7 @@ def _everything(document: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     yield "checkpoint", document["checkpoint"]
     progress = document["progress"] or {}
     yield "last batch", _batch(progress or None)
+    yield "sinks", _sinks(document)
     yield _last_exit_label(document), _last_exit(document, str)
     yield from _diagnostics(document["diagnostics"])
     yield "start", _start(document["start"])

@@ -23,6 +23,7 @@ from supervisor.operations.live_sparks import warn_of_missing_sparks
 from supervisor.operations.signing import signed
 from supervisor.operations.submit import BeginsWith, Submitted, SubmitWish, prepare_all, submit_all
 from supervisor.operations.waiting import wait_running
+from supervisor.operations.way_back_warning import warn_of_way_back
 from supervisor.savepoints.begin import begins_with, restore_for
 
 if TYPE_CHECKING:
@@ -99,8 +100,9 @@ def submit(
         with open_commands(settings, warn=notice) as context:
             begin = partial(_begin, context, from_savepoint, wish) if from_savepoint is not None else None
             submit_all(context, submitted, wish, begin)
-            done = (each.prepared for each in submitted if each.error is None)
-            warn_of_missing_sparks(context, filter(None, done))
+            done = [each.prepared for each in submitted if each.error is None and each.prepared is not None]
+            warn_of_missing_sparks(context, done)
+            warn_of_way_back(context, done)
             if wait:
                 _wait(context, submitted, timeout_s)
     if chosen.document:

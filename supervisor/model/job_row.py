@@ -44,6 +44,8 @@ class JobRow:
     """In the form of ``model.labels``; the document has them by key."""
     in_place_of: dict[str, str] | None = None
     """The job whose place it has by a promotion, by ``name`` and ``uid``."""
+    sinks: tuple[dict[str, Any], ...] = ()
+    """Where its driver writes, as ``model.told_sinks.sink_documents`` has them."""
     trouble: str | None = None
     """What is not well, in its shortest form, which a table shows in place of the reason: it is empty if all is well. None
     means the reason itself.
@@ -53,6 +55,7 @@ class JobRow:
         """Returns the row as JSON has it, without what a newer version wrote beside it."""
         document = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         document["prepared"] = list(self.prepared)
+        document["sinks"] = list(self.sinks)
         document["labels"] = unpacked(self.labels)
         if self.progress is not None:
             document["progress"] = dataclasses.asdict(self.progress)
@@ -69,6 +72,7 @@ def row_of_document(document: Mapping[str, Any]) -> JobRow:
     if progress is not None:
         names = {field.name for field in dataclasses.fields(Progress)} - {"extra"}
         values["progress"] = Progress(**{key: value for key, value in progress.items() if key in names})
-    values["prepared"] = tuple(values.get("prepared") or ())
+    for key in ("prepared", "sinks"):
+        values[key] = tuple(values.get(key) or ())
     values["labels"] = packed(values.get("labels") or {})
     return JobRow(**values)

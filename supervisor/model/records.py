@@ -29,6 +29,7 @@ from supervisor.model.bounds import (
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.savepoint_policy import SavepointPolicy
+from supervisor.model.sinks import SinkMemory
 from supervisor.model.usage import AttemptUsage
 
 Enumerated = TypeVar("Enumerated", bound=StrEnum)
@@ -413,7 +414,14 @@ class SchedulingSpec:
     labels: tuple[str, ...] = field(default=(), metadata=OMITTED)
     placement: PlacementPolicy | None = field(default=None, metadata=OMITTED)
     spark: str = field(default="", metadata=OMITTED)  # a name of spark.versions; empty: the host's default
+    back_to_savepoint: bool = field(default=False, metadata=OMITTED)  # update.rollback: savepoint
+    sink: str = field(default="", metadata=OMITTED)  # a word of savepoints.sink; empty: it says nothing
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def sink_memory(self) -> SinkMemory | None:
+        """Returns what ``sink`` says; None if it says nothing, or a word of a newer version."""
+        return next((each for each in SinkMemory if each.value == self.sink), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,6 +51,7 @@ from supervisor.model.records import (
 from supervisor.model.restart import Account, account, spent
 from supervisor.model.root_cause import cause_text
 from supervisor.model.seen import Found, Seen, Unreadable
+from supervisor.model.told_sinks import no_way_back
 from supervisor.model.view import Row
 from supervisor.model.working_directory import only_here
 
@@ -327,6 +328,7 @@ def _of_claimed(job: JobRef, own: Ownership, lease: Seen[Lease]) -> Shown:
             _unnamed(lease.record),
             _strays(lease.record),
             only_here(lease.record.usage, own.host),
+            no_way_back(job, lease.record),
             _behind(lease.record),
             _unused(job, lease.record),
             _of_update(job, own),

@@ -39,6 +39,7 @@ from supervisor.model.state import (
     shown_state,
     state_of_ended,
 )
+from supervisor.model.told_sinks import sink_documents
 from supervisor.model.transaction import Node
 from supervisor.model.view import Row, SeenAcceptance, SeenLease, SeenPreparation, View
 from supervisor.observe.prepared import prepared_by_uid
@@ -256,6 +257,7 @@ def row_of(row: Row, wall_now_s: float, why: Shown | None = None, host: Member |
         progress=lease.progress if lease is not None else None,
         labels=job.terms.labels,
         in_place_of=_in_place_of(job),
+        sinks=sink_documents(job, lease) if lease is not None else (),
         trouble=shown.trouble,
     )
 

@@ -28,6 +28,7 @@ from supervisor.operations.context import CommandContext
 from supervisor.operations.live_sparks import warn_of_missing_sparks
 from supervisor.operations.signing import signed
 from supervisor.operations.submit import prepare_all
+from supervisor.operations.way_back_warning import warn_of_way_back
 from supervisor.settings.defaults import Defaults
 from supervisor.spec.compose import composed
 from supervisor.spec.files import text_of
@@ -142,6 +143,7 @@ def apply_bundle(context: CommandContext, bundle: SpecBundle, wish: BundleWish) 
     if refuse_all(applied):
         return applied
     warn_of_missing_sparks(context, changed_of(applied))
+    warn_of_way_back(context, changed_of(applied))
     if wish.differences:
         note_differences(context, applied)
         return applied

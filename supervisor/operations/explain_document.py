@@ -79,6 +79,7 @@ def document_of(explained: Explanation, wall_now_s: float) -> dict[str, Any]:
         "failed_update": explained.failed_update or None,
         "move": explained.move or None,
         "absent_supervisor": explained.absent or None,
+        "sinks": list(explained.sinks),
         "hosts": [asdict(host) for host in explained.hosts],
         "alarm": _text(explained.alarm),
         "last_exit": exit_document(explained.last_exit),

@@ -72,14 +72,14 @@ def plain_lines(
         yield "last batch", f"{progress.batch_id}{query}, {age(progress.at, wall_now_s)} ago{idle}"
     silence = list(_silence(explained, stall_timeout_s))
     yield from silence
-    if explained.standby:
-        yield "standby", explained.standby
-    if explained.failed_update:
-        yield "update", explained.failed_update
-    if explained.move:
-        yield "move", explained.move
-    if explained.goes_on:
-        yield "not yet", explained.goes_on
+    besides = (
+        ("sinks", "; ".join(explained.sinks)),
+        ("standby", explained.standby),
+        ("update", explained.failed_update),
+        ("move", explained.move),
+        ("not yet", explained.goes_on),
+    )
+    yield from ((label, text) for label, text in besides if text)
     if explained.absent:
         yield "supervisor", absent_text(AbsentSupervisor(explained.absent, explained.host, 1))
     if explained.held_by and explained.step is not None and explained.state is not JobState.PENDING:

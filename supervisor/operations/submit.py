@@ -45,6 +45,7 @@ from supervisor.spec.on_cluster import master_of, why_not_here
 from supervisor.spec.policy_judge import complaints
 from supervisor.spec.relative_places import relative_places
 from supervisor.spec.site_policy import site_policy
+from supervisor.spec.way_back import why_spec_has_no_way_back
 
 SpecReader: TypeAlias = Callable[[Path, Defaults], JobSpec]
 """Reads a spec, as ``spec.files.read_spec_file`` does."""
@@ -216,7 +217,16 @@ def require_allowed(prepared: Prepared, settings: Settings) -> None:
 
 def _of_spec(spec: JobSpec) -> tuple[str, ...]:
     """Returns the warnings that depend on the spec alone."""
-    return (*secret_warnings(spec), *map(str, (*memory_warnings(spec), *relative_places(spec))))
+    return (
+        *secret_warnings(spec),
+        *map(str, (*memory_warnings(spec), *relative_places(spec))),
+        *_of_way_back(spec),
+    )
+
+
+def _of_way_back(spec: JobSpec) -> tuple[str, ...]:
+    why = why_spec_has_no_way_back(spec)
+    return (str(why),) if why else ()
 
 
 def _warnings(spec: JobSpec, settings: Settings) -> Iterator[str]:

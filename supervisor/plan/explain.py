@@ -65,6 +65,7 @@ from supervisor.model.state import (
     state_of_ended,
     why_update_failed,
 )
+from supervisor.model.told_sinks import sink_documents
 from supervisor.model.view import Row, View
 from supervisor.plan.after_restore import may_start
 from supervisor.plan.decide import MAY_HAVE_LEFT, Decision, WaitingAssignment, cell_of, decide, wait_of_s
@@ -202,6 +203,7 @@ class Explanation:
     ``absent`` is the supervisor of its driver's host if that is not connected, else empty. ``goes_on`` says why its driver
     is not stopped yet, although that was asked for; it is empty if it waits for no host.
     ``diagnostics`` is what is known of the end of the latest attempt that left any.
+    ``sinks`` says of each sink of its driver what it knows a batch by.
     """
 
     name: str
@@ -235,6 +237,7 @@ class Explanation:
     move: str = ""
     absent: str = ""
     goes_on: str = ""
+    sinks: tuple[str, ...] = ()
 
     @property
     def is_fine(self) -> bool:
@@ -319,6 +322,7 @@ class Explainer:
             failed_update=_failed_update(row),
             move=note.why if note is not None and note.moves else "",
             goes_on=note.why if note is not None and note.holds_stop else "",
+            sinks=_sinks(row),
             absent=own.supervisor if own and mine and has_absent_supervisor(own, self._view.members) else "",
         )
 
@@ -581,6 +585,16 @@ def sentence_of(step: Action | WaitingAssignment) -> str:
 
 UNTIL_THE_NEXT: Final = "this is said until the next update (apply --again: to the same spec)"
 """What is said after a failed update, which only another one replaces in the reference."""
+
+
+def _sinks(row: Row) -> tuple[str, ...]:
+    """Returns what there is to say of the sinks of the driver, of each once."""
+    lease = row.lease_of_owner
+    if not isinstance(row.ref, Found) or not isinstance(row.own, Found) or lease is None:
+        return ()
+    if row.own.record.state not in LEASED:
+        return ()
+    return tuple(dict.fromkeys(each["says"] for each in sink_documents(row.ref.record, lease)))
 
 
 def _failed_update(row: Row) -> str:

@@ -367,6 +367,8 @@ class JobSpec(Section):
             labels=packed(self.labels),
             placement=self.placement_policy(),
             spark=self.spark or "",
+            back_to_savepoint=self.goes_back_to_savepoint,
+            sink=self.savepoints.sink or "",
         )
 
     def why_not_prepared(self) -> str | None:
@@ -443,6 +445,11 @@ class JobSpec(Section):
                 refresh_s=configured.refresh_s,
             )
         )
+
+    @property
+    def goes_back_to_savepoint(self) -> bool:
+        """Returns whether an update of it that has failed shall go back to a savepoint."""
+        return self.checkpoint is not None and self.update.rollback == "savepoint"
 
     def placement_policy(self) -> PlacementPolicy | None:
         asked = self.placement

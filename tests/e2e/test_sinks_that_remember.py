@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -35,14 +34,10 @@ from supervisor.savepoints.restore import restore
 from supervisor.spec.job import JobSpec
 from supervisor.spec.s3a import S3Access
 from tests.testbed import requirements
-from tests.testbed.maven import fetched_jars
-from tests.testbed.other_spark import other_environment
+from tests.testbed.spark_of_sinks import SparkOfSinks, delta_jars, iceberg_jars, spark_of_sinks
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(2400)]
 
-DELTA = "io.delta:delta-spark_4.1_2.13:4.4.0"
-ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
-APPLICATION = Path(__file__).parent / "applications" / "returning.py"
 AT = "2026-11-28T00:00:00Z"
 ALL = Counter(range(8))
 KINDS = ("file", "delta", "iceberg", "foreachBatch")
@@ -55,51 +50,11 @@ STEPS = {
 ROLLED_BACK = Said(rolled_back=True)
 
 
-@dataclass
-class SparkOfSinks:
-    process: subprocess.Popen[str]
-    home: Path
-
-    def ask(self, do: str, **order: Any) -> Any:
-        assert self.process.stdin is not None and self.process.stdout is not None
-        if do != "ready":
-            self.process.stdin.write(json.dumps({"do": do, **order}) + "\n")
-            self.process.stdin.flush()
-        while line := self.process.stdout.readline():
-            try:
-                return json.loads(line)
-            except ValueError:  # a word of Spark's own
-                continue
-        raise AssertionError(f"Spark ended: see {self.home}/log")
-
-
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkOfSinks]:
     requirements.need("maven")
-    home = tmp_path_factory.mktemp("sinks")
-    spark_home, python = other_environment()
-    places = (
-        fetched_jars("delta-4.4.0-spark-4.1", DELTA, present=spark_home / "jars"),
-        fetched_jars("iceberg-1.11.0-spark-4.1", ICEBERG, present=spark_home / "jars"),
-    )
-    jars = ",".join(str(jar) for place in places for jar in sorted(place.glob("*.jar")))
-    with (home / "log").open("w") as log:
-        process = subprocess.Popen(
-            [str(python), str(APPLICATION), str(home), jars],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            cwd=home,
-        )
-    made = SparkOfSinks(process, home)
-    try:
-        assert made.ask("ready") == "ready"
+    with spark_of_sinks(tmp_path_factory.mktemp("sinks"), [*delta_jars(), *iceberg_jars()]) as made:
         yield made
-    finally:
-        assert process.stdin is not None
-        process.stdin.close()
-        process.wait(120)
 
 
 @dataclass

@@ -76,6 +76,8 @@ SIGNATURE = "uVyzRPEJcQ6bTbLFrXsDrqyAbZ3m/CGgz5wWcQ0PSDpBM0o2UTKGyScP7Fu4JyM5sb4
 SPEC = BlobRef(
     key=f"specs/clicks/{UID}/1-{'ab' * 32}.json", sha256="ab" * 32, bytes=1234, signature=SIGNATURE
 )
+UNSIGNED = BlobRef(key=SPEC.key, sha256=SPEC.sha256, bytes=SPEC.bytes)
+"""A record that has all that there can be has no room for two signatures."""
 RESTART = RestartPolicy(
     strategy=Strategy.FAILURE_RATE,
     initial_s=2.0,
@@ -104,6 +106,8 @@ TERMS = SchedulingSpec(
     labels=("tier=1",),
     placement=PlacementPolicy(require=("zone=a",), spread="zone", group="web"),
     spark="4.1",
+    back_to_savepoint=True,
+    sink="transactional",
 )
 HISTORY = (
     HistoryEntry(at=AT, event="assigned", attempt=2, detail="to host-a"),
@@ -171,7 +175,7 @@ REMEMBERED = CheckpointExpectation(
 UPDATE = Update(
     target=2,
     sha256=SPEC.sha256,
-    before=SpecRevision(revision=1, spec=SPEC, terms=TERMS),
+    before=SpecRevision(revision=1, spec=UNSIGNED, terms=TERMS),
     by="me@host",
     at=AT,
     given_up="why",

@@ -297,6 +297,7 @@ def explained(name: str, state: str = "running", **more: Any) -> dict[str, Any]:
         ),
         **dict.fromkeys(("move", "alarm", "last_exit", "absent_supervisor")),
         "hosts": [],
+        "sinks": [],
         "remedies": [],
         **cluster(),
         **more,

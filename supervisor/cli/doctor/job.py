@@ -42,6 +42,7 @@ from supervisor.spec.python import PythonSettings
 from supervisor.spec.relative_places import relative_places
 from supervisor.spec.s3a import asked, bucket_of, for_store
 from supervisor.spec.site_policy import site_policy
+from supervisor.spec.way_back import why_spec_has_no_way_back
 
 STEP_S: Final = 4.0
 MASTER_S: Final = 3.0
@@ -62,7 +63,7 @@ class JobFacts:
     why this host would not do it as leader. ``refused`` is what the policy of this configuration has against the job.
     ``no_cluster`` is why it can't be on the cluster that it names; ``outlived`` is what its own times cost after the
     loss of a host. ``unsupported`` is why the session that it asks for is none that a job can have. ``relative`` is
-    what it names that is in the working directory.
+    what it names that is in the working directory. ``no_way_back`` is why a failed update can't go back.
     """
 
     given: bool = False
@@ -81,6 +82,7 @@ class JobFacts:
     outlived: str = ""
     unsupported: str = ""
     relative: tuple[Complaint, ...] = ()
+    no_way_back: Complaint = Complaint()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ def collect(subject: Subject) -> JobFacts:
         (executors.why_long(spec.conf) or "") if spec.holds_executors else "",
         why_unsupported(spec.env, spec.conf),
         relative_places(spec),
+        why_spec_has_no_way_back(spec),
     )
 
 
@@ -338,6 +341,14 @@ def judge_places(facts: JobFacts) -> DoctorFinding:
     return ok("no place that the spec names is relative")
 
 
+def judge_way_back(facts: JobFacts) -> DoctorFinding:
+    if not facts.given:
+        return skipped(NO_SPEC)
+    if facts.no_way_back:
+        return warning(facts.no_way_back.what, facts.no_way_back.remedy)
+    return ok("nothing in the spec speaks against the way back that update.rollback asks for")
+
+
 def judge_packages(facts: PackageFacts) -> DoctorFinding:
     if facts.why:
         return skipped(facts.why)
@@ -367,6 +378,11 @@ JOB = CheckGroup(
         ),
         DoctorCheck(
             "job-directory", "no place that the spec names is in the working directory", judge_places
+        ),
+        DoctorCheck(
+            "job-way-back",
+            "a failed update can go back to its savepoint, as far as the spec says what the sinks remember",
+            judge_way_back,
         ),
         DoctorCheck("job-memory", "the heap of the driver against resources.memory", judge_memory),
         DoctorCheck(

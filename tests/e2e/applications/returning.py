@@ -1,6 +1,7 @@
 """Writes files to a sink until all are read, and says what a reader finds there: one order a line on stdin, one answer a line.
 
-It is no job: ``tests.e2e.test_sinks_that_remember`` goes back with its checkpoints in between. All sinks share one Spark.
+It is no job (``tests.testbed.spark_of_sinks`` starts it): a test goes back with its checkpoints in between, or reads what jobs
+have written. All sinks share one Spark.
 """
 
 from __future__ import annotations

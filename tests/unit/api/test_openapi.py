@@ -17,6 +17,7 @@ from jsonschema import Draft202012Validator
 import supervisor
 from supervisor.api.openapi import openapi_document
 from supervisor.api.routes import NAME, PREFIX, ROUTES
+from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.records import (
     Acceptance,
     ClusterWait,
@@ -103,6 +104,7 @@ def eventful(fleet: Fleet) -> None:
         cluster_wait=ClusterWait(cluster="yarn", since=AT),
         start=StartTimes(spawn_s=0.5),
         usage=USAGE,
+        remembered=CheckpointExpectation(place="p", sinks=("1 3 delta s3a://bucket/table",)),
     )
     known = DriverDiagnostics(
         attempt=1, host="host-a.example", path="/log/u.1.diagnostics.txt", memory="largest: java"

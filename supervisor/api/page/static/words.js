@@ -23,6 +23,7 @@ export function linesOf(explained) {
   add("lease", explained.lease, ...leaseOf(explained.lease));
   add("standby", explained.standby, ...sentence(explained.standby));
   add("update", explained.failed_update, ...sentence(explained.failed_update));
+  if (explained.sinks?.length) add("sinks", explained.sinks, ...sentence(explained.sinks.join("; ")));
   if (explained.absent_supervisor)
     add("supervisor", explained.absent_supervisor, ...sentence(absentText(explained.absent_supervisor, explained.host)));
   add("move", explained.move, ...sentence(explained.move));
