@@ -45,7 +45,7 @@ class JobRow:
     in_place_of: dict[str, str] | None = None
     """The job whose place it has by a promotion, by ``name`` and ``uid``."""
     sinks: tuple[dict[str, Any], ...] = ()
-    """Where its driver writes, as ``model.told_sinks.sink_documents`` has them."""
+    """Where its driver writes, as ``model.reported_sinks.sink_documents`` has them."""
     trouble: str | None = None
     """What is not well, in its shortest form, which a table shows in place of the reason: it is empty if all is well. None
     means the reason itself.

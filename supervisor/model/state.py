@@ -48,10 +48,10 @@ from supervisor.model.records import (
     SpecRevision,
     Update,
 )
+from supervisor.model.reported_sinks import no_way_back
 from supervisor.model.restart import Account, account, spent
 from supervisor.model.root_cause import cause_text
 from supervisor.model.seen import Found, Seen, Unreadable
-from supervisor.model.told_sinks import no_way_back
 from supervisor.model.view import Row
 from supervisor.model.working_directory import only_here
 

@@ -30,6 +30,7 @@ from supervisor.model.records import (
     OwnState,
     Result,
 )
+from supervisor.model.reported_sinks import sink_documents
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import (
     JobState,
@@ -39,7 +40,6 @@ from supervisor.model.state import (
     shown_state,
     state_of_ended,
 )
-from supervisor.model.told_sinks import sink_documents
 from supervisor.model.transaction import Node
 from supervisor.model.view import Row, SeenAcceptance, SeenLease, SeenPreparation, View
 from supervisor.observe.prepared import prepared_by_uid

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from supervisor.errors import SupervisorError
 from supervisor.operations.context import CommandContext
-from supervisor.operations.going_back import grounds_of
+from supervisor.operations.sink_grounds import grounds_of
 from supervisor.operations.submit import Prepared
 from supervisor.spec.way_back import why_spec_has_no_way_back
 

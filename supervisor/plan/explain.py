@@ -49,6 +49,7 @@ from supervisor.model.records import (
     OwnState,
     Result,
 )
+from supervisor.model.reported_sinks import sink_documents
 from supervisor.model.requirements import has_spark, lacked_by_all
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.state import (
@@ -65,7 +66,6 @@ from supervisor.model.state import (
     state_of_ended,
     why_update_failed,
 )
-from supervisor.model.told_sinks import sink_documents
 from supervisor.model.view import Row, View
 from supervisor.plan.after_restore import may_start
 from supervisor.plan.decide import MAY_HAVE_LEFT, Decision, WaitingAssignment, cell_of, decide, wait_of_s

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from supervisor.errors import Complaint
+from supervisor.model.reported_sinks import why_no_way_back
 from supervisor.model.sinks import NamedSink
-from supervisor.model.told_sinks import why_no_way_back
 from supervisor.spec.job import JobSpec
 
 

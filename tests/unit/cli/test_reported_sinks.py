@@ -22,11 +22,11 @@ def running(terminal: Terminal, text: str, *sinks: str, **changes: object) -> st
     ran = terminal.run("submit", spec)
     assert ran.code == 0, ran.err
     terminal.bench.join("host-a")
-    told(terminal, *sinks, **changes)
+    report(terminal, *sinks, **changes)
     return " ".join(ran.err.split())
 
 
-def told(terminal: Terminal, *sinks: str, **changes: object) -> None:
+def report(terminal: Terminal, *sinks: str, **changes: object) -> None:
     known = CheckpointExpectation(place="p", sinks=tuple(f"{QUERY} 5 {sink}" for sink in sinks))
     progress = Progress(at="2026-11-21T00:46:50.000Z", batch_id=5)
     terminal.bench.run("a", **{"remembered": known, "progress": progress, **changes})
@@ -88,7 +88,7 @@ def test_a_job_whose_driver_names_no_sink(terminal: Terminal) -> None:
     running(terminal, BACK)
     (row,) = terminal.run("list", "-o", "json").json
     assert "its sink, which no driver names," in row["reason"] and row["sinks"] == []
-    told(terminal, progress=None)
+    report(terminal, progress=None)
     assert "no driver names" not in terminal.run("list", "-o", "json").json[0]["reason"], (
         "it had no batch yet"
     )
@@ -100,9 +100,9 @@ def test_only_the_sink_to_which_a_query_writes_now_counts(terminal: Terminal) ->
     running(terminal, BACK, FILE, DELTA, queries=(mine,))
     (row,) = terminal.run("list", "-o", "json").json
     assert [each["kind"] for each in row["sinks"]] == ["delta"] and "can't go back" not in row["reason"]
-    told(terminal, FILE, queries=(other,))
+    report(terminal, FILE, queries=(other,))
     assert terminal.run("list", "-o", "json").json[0]["sinks"] == [], "that query is gone"
-    told(terminal, FILE, queries=(other,), more_queries=2)
+    report(terminal, FILE, queries=(other,), more_queries=2)
     assert len(terminal.run("list", "-o", "json").json[0]["sinks"]) == 1, "it may be one without room"
 
 

@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 
 from supervisor.model.going_back import Returning, ReturnStep, ReturnWay, Said, decide
+from supervisor.model.reported_sinks import KNOWS_BY, why_no_way_back
 from supervisor.model.sinks import NamedSink, SinkMemory
-from supervisor.model.told_sinks import KNOWS_BY, why_no_way_back
 
 FILE, DELTA = NamedSink("file", "file:/out"), NamedSink("delta", "file:/t")
 KAFKA, FUNCTION = NamedSink("kafka"), NamedSink("foreachBatch")
