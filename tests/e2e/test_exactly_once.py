@@ -199,8 +199,9 @@ def test_each_row_is_there_once(fleet: SparkFleet, moto_server: MotoServer, tmp_
     fleet.ok("cancel", JOB, "--wait")
     fleet.judge()
     with spark_of_sinks(tmp_path, delta_jars()) as spark:
-        for sink in LOGS:
-            found = Counter[int](spark.ask("rows", kind=sink, place=str(tmp_path / sink)))
-            wrong = faults(found, source.rows)
-            assert not any(wrong.values()), f"{sink}, of {source.rows} rows: {wrong}"
-            print(f"measured: {found.total()} of {source.rows} rows in {sink}, each once")
+        found = {
+            sink: Counter[int](spark.ask("rows", kind=sink, place=str(tmp_path / sink))) for sink in LOGS
+        }
+    wrong = {sink: faults(rows, source.rows) for sink, rows in found.items()}
+    assert not any(any(each.values()) for each in wrong.values()), f"of {source.rows} rows: {wrong}"
+    print(f"measured: {source.rows} rows in each of {', '.join(LOGS)}, each once")
