@@ -113,7 +113,10 @@ class CopiedRows:
 
     def _wait(self, enough: Any, what: str) -> None:
         def reached() -> bool:
-            shown = self.fleet.show(JOB)
+            ran = self.fleet.cli("show", JOB, "-o", "json")
+            if ran.code != 0:  # of a busy machine ZooKeeper may lose sight for a moment
+                return False
+            shown = ran.document
             known = [query for query in shown["queries"] if query["batch_id"] is not None]
             return shown["attempt"] == self.attempt and len(known) == len(LOGS) and bool(enough(known))
 
