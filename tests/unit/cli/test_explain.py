@@ -98,6 +98,7 @@ KEYS = [
     "failed_update",
     "move",
     "absent_supervisor",
+    "sinks",
     "hosts",
     "alarm",
     "last_exit",

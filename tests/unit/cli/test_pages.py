@@ -141,6 +141,7 @@ PRINTS = {
     "explain": "rate-counts",
     "explain clicks": "clicks is running",
     "history": "EVENT",
+    "list -o json": '"sinks"',
     "list": "NAME ",
     "list --watch": "running attempt 1",
     "logs": "hello from attempt",
