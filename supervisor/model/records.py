@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Self
 
 from supervisor.model.bounds import (
     OMITTED,
@@ -32,22 +32,23 @@ from supervisor.model.savepoint_policy import SavepointPolicy
 from supervisor.model.sinks import SinkMemory
 from supervisor.model.usage import AttemptUsage
 
-Enumerated = TypeVar("Enumerated", bound=StrEnum)
 
+class OpenEnum(StrEnum):
+    """An enumeration to which newer versions add words. A word that this version does not know becomes a member that
+    keeps it: people can read it, and no decision uses it.
 
-def _of_a_newer_version(cls: type[Enumerated], value: object) -> Enumerated | None:
-    """Returns a member for a value that this version does not know, kept as it is: humans can read it, and no
-    decision uses it.
-
-    It is only for enums in which an unknown value is harmless: a new cause of exit or phase of a start,
-    written by a newer shim, must not make its job's records unreadable for an older leader (F59). States and
-    outcomes stay strict.
+    Only for enumerations in which an unknown word is harmless: a cause of an exit or a phase of a start that a newer shim
+    wrote must not make its job's records unreadable for an older leader (F59). States and outcomes are a plain
+    ``StrEnum``, which raises ``ValueError``.
     """
-    if not isinstance(value, str):
-        return None
-    word = str.__new__(cls, value)
-    word._name_ = word._value_ = value
-    return word
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        if not isinstance(value, str):
+            return None
+        word = str.__new__(cls, value)
+        word._name_ = word._value_ = value
+        return word
 
 
 class Desired(StrEnum):
@@ -85,7 +86,7 @@ OCCUPYING = LEASED | {OwnState.ASSIGNED}
 """In these states an attempt takes up its host, or is about to."""
 
 
-class Phase(StrEnum):
+class Phase(OpenEnum):
     """Says how far an attempt has come, as its shim knows it (in the lease record)."""
 
     CLAIMED = "claimed"  # the claim committed; the driver is being started
@@ -96,12 +97,8 @@ class Phase(StrEnum):
     RUNNING = "running"  # first batch committed, or a job without queries (shim.health)
     STOPPING = "stopping"  # an orderly stop is under way
 
-    @classmethod
-    def _missing_(cls, value: object) -> Phase | None:
-        return _of_a_newer_version(cls, value)
 
-
-class Cause(StrEnum):
+class Cause(OpenEnum):
     """Says why an attempt ended, or why a host refused to start it."""
 
     FINISHED = "finished"  # exit 0 of a bounded job, nobody asked it to stop
@@ -132,21 +129,13 @@ class Cause(StrEnum):
     # its prepared driver was gone before the application began; the next start is cold
     PREPARED_LOST = "prepared_lost"
 
-    @classmethod
-    def _missing_(cls, value: object) -> Cause | None:
-        return _of_a_newer_version(cls, value)
 
-
-class StopMode(StrEnum):
+class StopMode(OpenEnum):
     """Says how a driver that was asked to stop ended (in the tombstone)."""
 
     BATCH_BOUNDARY = "batch_boundary"  # by itself, after the batch of each query was committed
     SIGTERM = "sigterm"
     SIGKILL = "sigkill"
-
-    @classmethod
-    def _missing_(cls, value: object) -> StopMode | None:
-        return _of_a_newer_version(cls, value)
 
 
 PERMANENT_CAUSES = frozenset({Cause.BAD_ARTIFACT, Cause.NO_SPARK, Cause.NOT_STARTED, Cause.BAD_CHECKPOINT})
@@ -168,42 +157,30 @@ PLANNED_CAUSES = frozenset({Cause.STOPPED, Cause.FINISHED, Cause.PREPARED_LOST})
 """These causes are no failures of the job at all: no back-off follows, and nothing is charged."""
 
 
-class PrepareLevel(StrEnum):
+class PrepareLevel(OpenEnum):
     """Says how far a prepared driver goes before it waits (``Preparation``)."""
 
     # JVM, Python and a SparkSession that has run a throwaway query; nothing of the application
     SESSION = "session"
     APPLICATION = "application"  # the application too, up to its first query
 
-    @classmethod
-    def _missing_(cls, value: object) -> PrepareLevel | None:
-        return _of_a_newer_version(cls, value)
 
-
-class StandbyWhere(StrEnum):
+class StandbyWhere(OpenEnum):
     """Says on which host a standby is kept."""
 
     OTHER = "other"  # on another host than the one that runs the job
     ANY = "any"  # on another host if one has room, else on the same one
 
-    @classmethod
-    def _missing_(cls, value: object) -> StandbyWhere | None:
-        return _of_a_newer_version(cls, value)
 
-
-class UpdateMode(StrEnum):
+class UpdateMode(OpenEnum):
     """Says how the driver of an updated job is replaced."""
 
     HANDOVER = "handover"  # one of the new revision is prepared first, where one can be
     RESTART = "restart"  # it is stopped at once, and the next one starts cold
     MANUAL = "manual"  # it goes on until somebody gives restart, or it ends
 
-    @classmethod
-    def _missing_(cls, value: object) -> UpdateMode | None:
-        return _of_a_newer_version(cls, value)
 
-
-class RollbackRule(StrEnum):
+class RollbackRule(OpenEnum):
     """Says whether a revision that has failed is rolled back by the leader."""
 
     CLEAN = "clean"  # only if it has left nothing in the checkpoint
@@ -212,22 +189,14 @@ class RollbackRule(StrEnum):
     SAVEPOINT = "savepoint"
     NEVER = "never"
 
-    @classmethod
-    def _missing_(cls, value: object) -> RollbackRule | None:
-        return _of_a_newer_version(cls, value)
 
-
-class NotifiedEvent(StrEnum):
+class NotifiedEvent(OpenEnum):
     """Says what receivers are told of a job (``notify`` of the settings). The first two happen, and the others last."""
 
     FAILED = "failed"  # the state: it failed for good, and is not registered any more
     ROLLED_BACK = "rolled_back"  # the leader has rolled its newest update back
     QUARANTINED = "quarantined"  # the state: trying again cannot help
     FALLING_BEHIND = "falling_behind"  # a query has read less than its source grew, for a quarter of an hour
-
-    @classmethod
-    def _missing_(cls, value: object) -> NotifiedEvent | None:
-        return _of_a_newer_version(cls, value)
 
 
 class Outcome(StrEnum):
@@ -247,7 +216,7 @@ class Cleanliness(StrEnum):
     CLEAN = "clean"
 
 
-class CheckpointState(StrEnum):
+class CheckpointState(OpenEnum):
     """Says what became of the checkpoint of an ended uid whose spec asks for its deletion. It is for humans;
     no decision uses it.
     """
@@ -255,10 +224,6 @@ class CheckpointState(StrEnum):
     DELETING = "deleting"
     DELETED = "deleted"
     KEPT = "kept"  # it was not certain that it was still this uid's, and nobody else's
-
-    @classmethod
-    def _missing_(cls, value: object) -> CheckpointState | None:
-        return _of_a_newer_version(cls, value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -722,7 +687,7 @@ class Progress:
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
-class QueryState(StrEnum):
+class QueryState(OpenEnum):
     """Says what a query of a running application does, by its last report. The most urgent state comes
     first.
     """
@@ -733,10 +698,6 @@ class QueryState(StrEnum):
     ACTIVE = "active"
     IDLE = "idle"  # it has caught up and waits for data, or for its next trigger
     TERMINATED = "terminated"  # ended without an error
-
-    @classmethod
-    def _missing_(cls, value: object) -> QueryState | None:
-        return _of_a_newer_version(cls, value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -943,16 +904,12 @@ class Result:
         return asked and self.outcome in (Outcome.CANCELLED, Outcome.FINISHED)
 
 
-class RevisionFate(StrEnum):
+class RevisionFate(OpenEnum):
     """Says what became of a revision that is not the present one."""
 
     SUPERSEDED = "superseded"  # another one was asked for
     FAILED = "failed"  # no driver of it could be prepared
     ROLLED_BACK = "rolled_back"  # its driver failed while it was observed
-
-    @classmethod
-    def _missing_(cls, value: object) -> RevisionFate | None:
-        return _of_a_newer_version(cls, value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
