@@ -14,7 +14,7 @@ only that user gets something beside it, by ACL.
                                 (``model.host_directories``)
 ==============================  ==============================================================================
 
-The user owns none of these, so it can neither replace nor open one of them to others. ``spark.prepare`` and
+The user owns none of these, so it can neither replace nor open one of them to others. ``spark.attempt_place`` and
 ``daemon.host`` call it, and the shim takes a name from it; so it imports the standard library only.
 """
 

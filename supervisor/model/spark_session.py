@@ -4,7 +4,7 @@ A session of Spark Connect has its queries in a server. What proves that an atte
 empty, and a server elsewhere is not in it: its queries would run on beside the next driver. A server that Spark starts
 inside the tree is not supported yet.
 
-It is asked by ``submit``, ``doctor`` and ``spark.prepare`` of a spec, and by the bootstrap, before the application
+It is asked by ``submit``, ``doctor`` and the launcher of a spec, and by the bootstrap, before the application
 begins and at each session that is made. The bootstrap loads this file by its path, under whatever Python the job has (3.9
 and later): it imports the standard library only. It never repeats a URL, which may hold a token.
 """

@@ -14,7 +14,7 @@ from supervisor.model.seen import Found
 from supervisor.operations.context import open_commands, store_of
 from supervisor.registry.blobs import Blobs, artifact_key
 from supervisor.savepoints.manifest import DATA, OBJECTS_MAX_BYTES, Manifest, SavedQuery
-from supervisor.spark.prepare import fetch_code
+from supervisor.spark.fetched_files import fetch_code
 from supervisor.spark.refusal import Refused
 from supervisor.spark.state_reading import OpenedStore, StateOf, open_state
 from supervisor.spec.job import JobSpec, from_canonical

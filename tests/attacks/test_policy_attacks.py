@@ -19,11 +19,13 @@ from supervisor.model.records import Assignment, BlobRef, Cause
 from supervisor.settings.file import Settings, load_settings
 from supervisor.settings.policy import PolicySettings, SecretSettings
 from supervisor.settings.sections import validated
+from supervisor.spark.attempt_place import AttemptPlace
+from supervisor.spark.driver_launch import make_launch
 from supervisor.spark.environment import build_environment
-from supervisor.spark.prepare import AttemptPlace, prepare
 from supervisor.spark.properties import parse_properties
 from supervisor.spark.refusal import Refused
 from supervisor.spark.secrets import Secrets
+from supervisor.spark.start import Start as DriverStart
 from supervisor.spark.toolchain import Toolchain
 from supervisor.spec.job import JobSpec
 
@@ -450,8 +452,9 @@ def start(tmp_path: Path) -> Start:
             environ=environ,
             state_dir=tmp_path / "state",
         )
-        prepare(
-            given, ASSIGNED, settings.model_copy(update={"policy": policy}), place, lambda _: app(tmp_path)
+        make_launch(
+            DriverStart(given, ASSIGNED, settings.model_copy(update={"policy": policy}), place),
+            lambda _: app(tmp_path),
         )
         properties = tmp_path / "work" / "spark.properties"
         assert stat.S_IMODE(properties.stat().st_mode) == 0o600

@@ -19,7 +19,9 @@ from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.model.records import Assignment, BlobRef
 from supervisor.settings.file import Settings
 from supervisor.settings.sections import validated
-from supervisor.spark.prepare import AttemptPlace, prepare
+from supervisor.spark.attempt_place import AttemptPlace
+from supervisor.spark.driver_launch import make_launch
+from supervisor.spark.start import Start
 from supervisor.spec.job import parse_spec
 from tests.e2e.test_s3a_driver import APPLICATION
 from tests.testbed.moto import MotoServer
@@ -151,20 +153,22 @@ def start_foreign(
         "foreign.yaml",
     ).model_copy(update={"application": "store:app.py"})
     log = directory / "foreign.log"
-    launch = prepare(
-        spec,
-        Assignment(
-            name="foreign",
-            uid="f1",
-            attempt=1,
-            revision=1,
-            job_version=0,
-            own_version=0,
-            spec=BlobRef(key="k", sha256="", bytes=0),
-            memory=0,
+    launch = make_launch(
+        Start(
+            spec,
+            Assignment(
+                name="foreign",
+                uid="f1",
+                attempt=1,
+                revision=1,
+                job_version=0,
+                own_version=0,
+                spec=BlobRef(key="k", sha256="", bytes=0),
+                memory=0,
+            ),
+            validated(Settings, body, "supervisor.yaml"),
+            AttemptPlace("abroad", directory / "run", directory / "work", log, state_dir=directory / "state"),
         ),
-        validated(Settings, body, "supervisor.yaml"),
-        AttemptPlace("abroad", directory / "run", directory / "work", log, state_dir=directory / "state"),
         lambda key: fleet.directory / "app.py",
     )
     with log.open("w") as out:

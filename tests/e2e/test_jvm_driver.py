@@ -15,7 +15,9 @@ from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, BlobRef, Cause
 from supervisor.settings.file import Settings
 from supervisor.settings.sections import validated
-from supervisor.spark.prepare import AttemptPlace, prepare
+from supervisor.spark.attempt_place import AttemptPlace
+from supervisor.spark.driver_launch import make_launch
+from supervisor.spark.start import Start
 from supervisor.spark.toolchain import installed_spark_home
 from supervisor.spec.job import parse_spec
 from supervisor.spec.s3a import S3Access
@@ -85,20 +87,22 @@ conf: {{spark.ui.enabled: false, spark.log.level: ERROR, spark.driver.extraJavaO
         environ=bare,
         state_dir=directory / "state",
     )
-    return prepare(
-        spec,
-        Assignment(
-            name="counts",
-            uid="u1",
-            attempt=1,
-            revision=1,
-            job_version=0,
-            own_version=0,
-            spec=BlobRef(key="k", sha256="", bytes=0),
-            memory=0,
+    return make_launch(
+        Start(
+            spec,
+            Assignment(
+                name="counts",
+                uid="u1",
+                attempt=1,
+                revision=1,
+                job_version=0,
+                own_version=0,
+                spec=BlobRef(key="k", sha256="", bytes=0),
+                memory=0,
+            ),
+            settings,
+            place,
         ),
-        settings,
-        place,
         Path,
     )
 

@@ -277,10 +277,8 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
     "spark/compiled_pyspark.py": {DRIVER: "use_compiled_pyspark _is_compiled"},
     "spark/fence/build.py": {HOST: "JavaSources.beside host_jar _key _make _pack"},
     "spark/orders.py": {DRIVER: "Orders.listen"},
-    "spark/prepare.py": {
-        OWN: "_let_user_read _copied files_of _write_private",
-        STAMP: "_stamp",
-    },
+    "spark/driver_launch.py": {OWN: "_let_user_read _write_private"},
+    "spark/fetched_files.py": {OWN: "_copied files_of", STAMP: "_stamp"},
     "spark/python_environments.py": {
         OWN: "_environment_of _let_pass _check_links _make sweep _remove _marks"
     },

@@ -38,7 +38,8 @@ OF_THE_TABLE = {
     "spark/attempt_place.py": "work/<key>, jobs/<uid>, tmp/<key>",
     "spark/class_archive/build.py": "class-archives: a training run",
     "spark/fence/build.py": "fence",
-    "spark/prepare.py": "work/<key>/files; fence and class-archives where users pass",
+    "spark/driver_launch.py": "work/<key>; fence and class-archives where users pass",
+    "spark/fetched_files.py": "work/<key>/files",
     "spark/python_environments.py": "environments",
 }
 ELSEWHERE = {

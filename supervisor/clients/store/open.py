@@ -1,5 +1,5 @@
 """Makes a store from a URL. ``operations.context`` calls it with ``store.url``, once per process; ``doctor``,
-``spark.prepare`` and ``checkpoint.commit_log`` call it for other locations too. Only here an implementation
+``spark.fetched_files`` and ``checkpoint.commit_log`` call it for other locations too. Only here an implementation
 is picked."""
 
 from __future__ import annotations

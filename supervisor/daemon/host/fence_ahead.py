@@ -15,7 +15,7 @@ import structlog
 from supervisor.clients.threads import BackgroundThread
 from supervisor.clock import boottime_s
 from supervisor.settings.file import Settings
-from supervisor.spark.prepare import make_fence_ahead
+from supervisor.spark.host_jars import make_fence_ahead
 
 log = structlog.get_logger(__name__)
 

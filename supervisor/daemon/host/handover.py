@@ -17,8 +17,8 @@ from supervisor.model.launch import CHECKPOINT, GATE, OF_PREPARED, Launch
 from supervisor.spark.class_archive.choice import OPTIONS_KEY
 from supervisor.spark.fence.choice import OWNER_KEY
 from supervisor.spark.gate.agent import without_agent
-from supervisor.spark.prepare import PROPERTIES
 from supervisor.spark.properties import parse_properties
+from supervisor.spark.start import PROPERTIES
 
 ATTEMPT: Final = "SPARK_SUPERVISOR_ATTEMPT"
 OF_THE_ATTEMPT: Final = frozenset({ATTEMPT, "SPARK_SUPERVISOR_REPORT", GATE}) | OF_PREPARED

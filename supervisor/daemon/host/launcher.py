@@ -48,15 +48,16 @@ from supervisor.model.driver_user import DriverUser
 from supervisor.model.host_tools import why_ignored
 from supervisor.model.launch import NOT_HELD, PREPARED, Launch, with_remembered
 from supervisor.model.phrases import all_its
-from supervisor.model.records import Assignment, Cause, Preparation, PrepareLevel
+from supervisor.model.records import Assignment, Cause, Preparation
 from supervisor.records.codec import encode
 from supervisor.records.layout import PREPARED_MARK, about_key
 from supervisor.registry.blobs import Blobs, artifact_key
 from supervisor.settings.file import Settings
 from supervisor.spark.attempt_place import AttemptPlace
-from supervisor.spark.prepare import files_of as files_now
-from supervisor.spark.prepare import prepare
+from supervisor.spark.driver_launch import make_launch
+from supervisor.spark.fetched_files import files_of as files_now
 from supervisor.spark.refusal import Refused
+from supervisor.spark.start import Start
 from supervisor.spec.job import JobSpec, from_canonical
 from supervisor.spec.s3a import S3Access, access_of_store
 from supervisor.spec.site_policy import site_policy
@@ -405,15 +406,8 @@ class Launcher:
             is_alone=given.uid not in {each.uid for each in self._living().values()},
             state_dir=self._hosted.state.path,
         )
-        launch = prepare(
-            spec,
-            given,
-            self._settings,
-            place,
-            lambda stored: self._fetch(given, user, stored),
-            prepared="" if request is None else key,
-            level=PrepareLevel.SESSION if request is None else request.level,
-        )
+        start = Start(spec, given, self._settings, place, None if request is None else request.level)
+        launch = make_launch(start, lambda stored: self._fetch(given, user, stored))
         self._warn(given, launch, why_ignored(spec.env))
         return launch
 

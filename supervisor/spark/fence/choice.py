@@ -45,13 +45,6 @@ class Fence:
     def properties(self) -> dict[str, str]:
         return {} if self.jar is None else {MANAGER_KEY: MANAGER, OWNER_KEY: self.owner}
 
-    @property
-    def hadoop_conf(self) -> dict[str, str]:
-        """Returns the properties that name the attempt, by their names in Hadoop's configuration. A prepared driver is
-        brought up with those of no attempt; the bootstrap sets the right ones before the first query. The fence reads
-        them when it is made, which Spark does anew for each query."""
-        return {} if self.jar is None else {OWNER_KEY.removeprefix(HADOOP_PREFIX): self.owner}
-
 
 def owner_of(job: str, uid: str, attempt: int, host: str) -> str:
     """Returns the owner as it stands in the metadata of every object of the checkpoint (ASCII, since it

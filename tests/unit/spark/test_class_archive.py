@@ -17,6 +17,7 @@ from supervisor.clients.tools import Ran, run_unhurried
 from supervisor.model.records import Assignment
 from supervisor.settings.file import Settings
 from supervisor.spark.arguments import Files, build_properties
+from supervisor.spark.attempt_place import AttemptPlace
 from supervisor.spark.class_archive import build, shelf
 from supervisor.spark.class_archive.assign import OFF, archives_dir
 from supervisor.spark.class_archive.build import driver_command, environment, make_archive, properties_of
@@ -30,9 +31,10 @@ from supervisor.spark.class_archive.choice import (
     why_not_this_conf_dir,
 )
 from supervisor.spark.class_archive.key import ArchiveKey, ArchiveKind, archive_key
+from supervisor.spark.driver_launch import make_launch
 from supervisor.spark.fence.choice import Fence
-from supervisor.spark.prepare import AttemptPlace, prepare
 from supervisor.spark.properties import parse_properties
+from supervisor.spark.start import Start
 from supervisor.spark.toolchain import Toolchain
 from supervisor.spec.s3a import S3Access
 from tests.unit.spark.conftest import MakeSpec
@@ -545,7 +547,9 @@ def test_a_start_gets_the_archive_of_its_host(
             environ=environ,
             state_dir=tmp_path / "state",
         )
-        launch = prepare(make_spec(**keys), assignment, settings, place, lambda key: tmp_path / "app.py")
+        launch = make_launch(
+            Start(make_spec(**keys), assignment, settings, place), lambda key: tmp_path / "app.py"
+        )
         return launch.class_archive, parse_properties((tmp_path / "work" / "spark.properties").read_text())
 
     assert started()[0] == "off: none has been made yet"

@@ -21,9 +21,9 @@ from supervisor.model.records import Assignment, Cause, Preparation, PrepareLeve
 from supervisor.spark.class_archive.choice import OPTIONS_KEY
 from supervisor.spark.fence.choice import OWNER_KEY
 from supervisor.spark.gate.agent import with_agent
-from supervisor.spark.prepare import PROPERTIES
 from supervisor.spark.properties import render_properties
 from supervisor.spark.refusal import Refused
+from supervisor.spark.start import PROPERTIES
 from supervisor.spec.job import JobSpec
 from tests.unit.daemon.host.prepared_bench import GONE, Ear, me, request
 from tests.unit.daemon.host.test_launcher import Slow, given

@@ -24,11 +24,15 @@ from supervisor.records.codec import encode
 from supervisor.settings.file import Settings, StoreSettings
 from supervisor.settings.policy import PolicySettings
 from supervisor.settings.spark import SparkVersionSettings
-from supervisor.spark import prepare as prepare_module
+from supervisor.spark import host_jars
+from supervisor.spark.attempt_place import AttemptPlace
+from supervisor.spark.driver_launch import make_launch
 from supervisor.spark.fence.build import Built
-from supervisor.spark.prepare import AttemptPlace, files_of, make_fence_ahead, prepare
+from supervisor.spark.fetched_files import files_of
+from supervisor.spark.host_jars import make_fence_ahead
 from supervisor.spark.properties import parse_properties
 from supervisor.spark.refusal import Refused
+from supervisor.spark.start import Start
 from tests.testbed.moto import MotoServer
 from tests.unit.clients.test_environment_archive import PYTHON, UNPACKS, packed
 from tests.unit.spark.conftest import MakeSpec
@@ -66,12 +70,12 @@ def test_on_yarn_the_properties_name_registry_job_and_attempt_beside_the_jobs_ow
         update={"master": "yarn", "cluster": "prod"}
     )
     there = replace(place, registry="f00")
-    launch = prepare(spec, assignment, settings, there, stored)
+    launch = make_launch(Start(spec, assignment, settings, there), stored)
     found = parse_properties((place.work_dir / "spark.properties").read_text())
     tags = ("ours", *tags_of("f00", assignment.uid, assignment.attempt))
     assert found["spark.yarn.tags"] == ",".join(tags)
     assert launch.on_cluster == "prod"
-    prepare(spec, replace(assignment, attempt=0), settings, there, stored)
+    make_launch(Start(spec, replace(assignment, attempt=0), settings, there), stored)
     found = parse_properties((place.work_dir / "spark.properties").read_text())
     assert found["spark.yarn.tags"] == "ours", "a prepared driver has no attempt yet"
 
@@ -85,8 +89,10 @@ def test_a_launch(
     tmp_path: Path,
 ) -> None:
     spec = make_spec(conf={"spark.x": "ü"}, lease="20s", py_files=["store:k/lib.zip"], jars=["store:k/a.jar"])
-    launch = prepare(spec, assignment, settings, place, stored, root="/root/test")
-    assert launch == prepare(spec, assignment, settings, place, stored, root="/root/test")
+    zookeeper = settings.zookeeper.model_copy(update={"root": "/root/test"})
+    start = Start(spec, assignment, settings.model_copy(update={"zookeeper": zookeeper}), place)
+    launch = make_launch(start, stored)
+    assert launch == make_launch(start, stored)
     properties = place.work_dir / "spark.properties"
     assert stat.S_IMODE(properties.stat().st_mode) == 0o600
     assert stat.S_IMODE(place.work_dir.stat().st_mode) == 0o700
@@ -111,18 +117,18 @@ def test_a_launch(
 def test_a_launch_says_whether_its_output_is_uploaded(
     make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
 ) -> None:
-    assert prepare(make_spec(), assignment, settings, place, stored).log_uploads_kept == 0
+    assert make_launch(Start(make_spec(), assignment, settings, place), stored).log_uploads_kept == 0
     spec = make_spec(logs={"upload": "on_exit", "keep": 7})
-    launch = prepare(spec, assignment, settings, place, stored)
+    launch = make_launch(Start(spec, assignment, settings, place), stored)
     assert (launch.log_uploads_kept, launch.log_upload_every_s) == (7, 0.0)
     spec = make_spec(logs={"upload": "on_exit", "every": "5m"})
-    assert prepare(spec, assignment, settings, place, stored).log_upload_every_s == 300.0
+    assert make_launch(Start(spec, assignment, settings, place), stored).log_upload_every_s == 300.0
 
 
 def test_a_session(
     make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
 ) -> None:
-    launch = prepare(make_spec(launch="session", entry="m:f"), assignment, settings, place, stored)
+    launch = make_launch(Start(make_spec(launch="session", entry="m:f"), assignment, settings, place), stored)
     assert str(place.work_dir / "spark.properties") in launch.env["PYSPARK_SUBMIT_ARGS"]
 
 
@@ -130,13 +136,15 @@ def test_a_driver_on_a_cluster_knows_which_and_for_how_long_it_may_wait(
     make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
 ) -> None:
     health = {"cluster_timeout": "20m"}
-    there = prepare(make_spec(master="spark://m1:7077", health=health), assignment, settings, place, stored)
+    there = make_launch(
+        Start(make_spec(master="spark://m1:7077", health=health), assignment, settings, place), stored
+    )
     assert (there.on_cluster, there.cluster_timeout_s, there.is_counted) == ("spark://m1:7077", 1200.0, True)
     assert AWAITS_CONTEXT not in there.env
-    here = prepare(make_spec(health=health), assignment, settings, place, stored)
+    here = make_launch(Start(make_spec(health=health), assignment, settings, place), stored)
     assert (here.on_cluster, here.cluster_timeout_s, here.is_counted) == ("", 0.0, False)
     on_yarn = make_spec().model_copy(update={"cluster": "yarn", "master": "yarn"})
-    waits = prepare(on_yarn, assignment, settings, place, stored)
+    waits = make_launch(Start(on_yarn, assignment, settings, place), stored)
     assert (waits.on_cluster, waits.cluster_timeout_s) == ("yarn", 0.0)
     assert waits.env[AWAITS_CONTEXT] == "1"
 
@@ -151,7 +159,7 @@ def test_files_in_place(
 ) -> None:
     (tmp_path / "app.jar").touch()
     spec = make_spec(application=f"local:{tmp_path}/app.jar", jars=[f"local:{tmp_path}/app.jar"])
-    launch = prepare(spec, assignment, settings, place, stored)
+    launch = make_launch(Start(spec, assignment, settings, place), stored)
     assert launch.argv[-1] == f"{tmp_path}/app.jar"
     assert not launch.reports
     found = parse_properties((place.work_dir / "spark.properties").read_text())
@@ -162,7 +170,7 @@ def test_a_missing_local_file(
     make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
 ) -> None:
     with pytest.raises(Refused, match="local:/none.py") as caught:
-        prepare(make_spec(application="local:/none.py"), assignment, settings, place, stored)
+        make_launch(Start(make_spec(application="local:/none.py"), assignment, settings, place), stored)
     assert caught.value.cause is Cause.BAD_ARTIFACT
 
 
@@ -181,13 +189,13 @@ def test_an_application_on_s3(
     conf = {"spark.hadoop.fs.s3a.endpoint": moto_server.endpoint_url}
     spec = make_spec(application=f"s3a://{s3_bucket}/d/app.py", conf=conf)
     with pytest.raises(Refused, match=r"policy\.endpoints"):
-        prepare(spec, assignment, settings, place, stored)
+        make_launch(Start(spec, assignment, settings, place), stored)
     settings = settings.model_copy(update={"policy": PolicySettings(endpoints=(moto_server.endpoint_url,))})
-    launch = prepare(spec, assignment, settings, place, stored)
+    launch = make_launch(Start(spec, assignment, settings, place), stored)
     assert Path(launch.argv[-1]).read_bytes() == b"pass"
     missing = make_spec(application=f"s3a://{s3_bucket}/d/none.py", conf=conf)
     with pytest.raises(Refused) as caught:
-        prepare(missing, assignment, settings, place, stored)
+        make_launch(Start(missing, assignment, settings, place), stored)
     assert caught.value.cause is Cause.BAD_ARTIFACT
 
 
@@ -203,7 +211,7 @@ def test_a_bad_artifact_is_refused(
         raise error
 
     with pytest.raises(Refused, match=str(error)) as caught:
-        prepare(make_spec(), assignment, settings, place, fetch)
+        make_launch(Start(make_spec(), assignment, settings, place), fetch)
     assert caught.value.cause is Cause.BAD_ARTIFACT
 
 
@@ -219,7 +227,7 @@ def test_an_unreachable_store_is_no_refusal(
         raise error
 
     with pytest.raises(type(error)):
-        prepare(make_spec(), assignment, settings, place, fetch)
+        make_launch(Start(make_spec(), assignment, settings, place), fetch)
 
 
 def test_a_directory_that_cannot_be_made_is_no_refusal(
@@ -232,7 +240,7 @@ def test_a_directory_that_cannot_be_made_is_no_refusal(
 ) -> None:
     (tmp_path / "work").touch()
     with pytest.raises(Unreachable, match="cannot be made"):
-        prepare(make_spec(), assignment, settings, place, stored)
+        make_launch(Start(make_spec(), assignment, settings, place), stored)
 
 
 def test_no_spark_is_refused(
@@ -245,7 +253,7 @@ def test_no_spark_is_refused(
 ) -> None:
     (spark_home / "bin" / "spark-submit").unlink()
     with pytest.raises(Refused) as caught:
-        prepare(make_spec(), assignment, settings, place, stored)
+        make_launch(Start(make_spec(), assignment, settings, place), stored)
     assert caught.value.cause is Cause.NO_SPARK
 
 
@@ -257,7 +265,7 @@ def test_a_host_that_cannot_be_read_just_now_ends_no_thread_of_the_supervisor(
     def unreadable(*_given: object, **_named: object) -> None:
         raise Unreachable("spark-defaults.conf cannot be read: too many open files")
 
-    monkeypatch.setattr(prepare_module, "find_toolchain", unreadable)
+    monkeypatch.setattr(host_jars, "find_toolchain", unreadable)
     assert make_fence_ahead(settings, environ) is None
 
 
@@ -268,8 +276,8 @@ def test_a_launch_of_another_user(
     user = DriverUser(name="etl", uid=20001, gid=20001)
     spec = make_spec(resources={"memory": "1g", "memory_limit": "2g"})
     for _ in range(2):
-        launch = prepare(
-            spec, assignment, settings, replace(place, user=user, not_limited="memory: no"), stored
+        launch = make_launch(
+            Start(spec, assignment, settings, replace(place, user=user, not_limited="memory: no")), stored
         )
     work, channel = place.work_dir, str(place.work_dir / "channel")
     assert (launch.user, launch.channel, launch.not_limited) == (user, channel, "memory: no")
@@ -294,7 +302,7 @@ def test_a_launch_of_another_user(
 def test_a_launch_of_the_supervisors_user_is_as_ever(
     make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
 ) -> None:
-    launch = prepare(make_spec(), assignment, settings, place, stored)
+    launch = make_launch(Start(make_spec(), assignment, settings, place), stored)
     assert (launch.user, launch.channel, launch.limits, launch.not_limited) == (None, "", None, "")
     assert not {b"user", b"channel", b"limits"} & set(re.findall(rb'"(\w+)":', encode(launch, 1 << 20)))
     assert not (place.work_dir / "channel").exists()
@@ -307,7 +315,7 @@ def properties_of(place: AttemptPlace) -> dict[str, str]:
 def test_the_working_directory_is_the_jobs_and_the_temporary_one_the_attempts(
     make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
 ) -> None:
-    first = prepare(make_spec(), assignment, settings, place, stored)
+    first = make_launch(Start(make_spec(), assignment, settings, place), stored)
     assert first.cwd == str(place.state_dir / "jobs" / assignment.uid / "cwd")
     assert properties_of(place)["spark.sql.warehouse.dir"] == f"file://{first.cwd}/spark-warehouse"
     scratch = place.state_dir / "tmp" / "u1.3" / "t"
@@ -316,7 +324,7 @@ def test_the_working_directory_is_the_jobs_and_the_temporary_one_the_attempts(
     assert "spark.local.dir" not in properties_of(place), "executors of a cluster would get it"
     Path(first.cwd, "rows").write_text("57")
     next_place = replace(place, work_dir=place.work_dir.with_name("u1.4"))
-    second = prepare(make_spec(), replace(assignment, attempt=4), settings, next_place, stored)
+    second = make_launch(Start(make_spec(), replace(assignment, attempt=4), settings, next_place), stored)
     assert second.cwd == first.cwd and Path(second.cwd, "rows").read_text() == "57"
     assert second.env["TMPDIR"] != first.env["TMPDIR"]
 
@@ -326,7 +334,9 @@ def test_what_the_job_says_of_its_temporary_directory_and_warehouse_wins(
 ) -> None:
     options = "-Djava.io.tmpdir=/mnt/tmp"
     conf = {"spark.driver.extraJavaOptions": options, "spark.sql.warehouse.dir": "s3a://b/w"}
-    launch = prepare(make_spec(conf=conf, env={"TMPDIR": "/mnt/python"}), assignment, settings, place, stored)
+    launch = make_launch(
+        Start(make_spec(conf=conf, env={"TMPDIR": "/mnt/python"}), assignment, settings, place), stored
+    )
     found = properties_of(place)
     assert (found["spark.driver.extraJavaOptions"], found["spark.sql.warehouse.dir"]) == (
         options,
@@ -339,13 +349,13 @@ def test_files_are_beside_the_application_in_its_directory_and_with_spark(
     make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
 ) -> None:
     spec = make_spec(files=["store:k/etl_config.json", "store:k/log4j2.xml"])
-    launch = prepare(spec, assignment, settings, place, stored)
+    launch = make_launch(Start(spec, assignment, settings, place), stored)
     assert Path(launch.cwd, "etl_config.json").read_text() == "pass"
     application = Path(launch.argv[-1])
     assert application.name == "app.py" and (application.parent / "log4j2.xml").read_text() == "pass"
     of_spark = properties_of(place)["spark.files"].split(",")
     assert [Path(file).name for file in of_spark] == ["app.py", "etl_config.json", "log4j2.xml"]
-    assert launch == prepare(spec, assignment, settings, place, stored)
+    assert launch == make_launch(Start(spec, assignment, settings, place), stored)
 
 
 def test_a_file_of_the_host_is_read_once_and_kept(
@@ -359,7 +369,7 @@ def test_a_file_of_the_host_is_read_once_and_kept(
     """Whoever can change it later must not have the supervisor read another file for the job."""
     there = tmp_path / "etl_config.json"
     there.write_text("of the host")
-    launch = prepare(make_spec(files=[f"local:{there}"]), assignment, settings, place, stored)
+    launch = make_launch(Start(make_spec(files=[f"local:{there}"]), assignment, settings, place), stored)
     named = properties_of(place)["spark.files"].split(",")[1]
     assert Path(named).is_relative_to(place.work_dir) and Path(named).read_text() == "of the host"
     assert Path(launch.cwd, there.name).read_text() == "of the host"
@@ -369,15 +379,15 @@ def test_a_prepared_driver_gets_no_other_files_than_those_of_the_driver_that_run
     make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
 ) -> None:
     old, new = make_spec(files=["store:k/a.json"]), make_spec(files=["store:k/b.json"])
-    launch = prepare(old, assignment, settings, place, stored)
+    launch = make_launch(Start(old, assignment, settings, place), stored)
     beside = replace(place, work_dir=place.work_dir.with_name("u1.p7"), is_alone=False)
     nobody = replace(assignment, attempt=0)
-    prepare(old, nobody, settings, beside, stored)
+    make_launch(Start(old, nobody, settings, beside), stored)
     with pytest.raises(Refused, match="its files differ") as refused:
-        prepare(new, nobody, settings, beside, stored)
+        make_launch(Start(new, nobody, settings, beside), stored)
     assert refused.value.cause is Cause.NOT_STARTED
     assert sorted(os.listdir(launch.cwd)) == ["a.json"]
-    prepare(new, nobody, settings, replace(beside, is_alone=True), stored)
+    make_launch(Start(new, nobody, settings, replace(beside, is_alone=True)), stored)
     assert sorted(os.listdir(launch.cwd)) == ["b.json"]
 
 
@@ -409,14 +419,14 @@ def test_a_job_gets_the_spark_that_it_asks_for_and_its_pyspark(
     two = with_spark(settings, versions={"4.1": SparkVersionSettings(home=other)})
     libs = pyspark_of(other)
     spec = make_spec(spark="4.1", env={"PYTHONPATH": "/own"})
-    launch = prepare(spec, assignment, two, place, stored)
+    launch = make_launch(Start(spec, assignment, two, place), stored)
     assert launch.argv[0] == str(other / "bin" / "spark-submit")
     assert launch.env["SPARK_HOME"] == str(other)
     assert launch.env["PYTHONPATH"] == f"{libs[0]}:{libs[1]}:/own"
-    default = prepare(make_spec(), assignment, two, place, stored)
+    default = make_launch(Start(make_spec(), assignment, two, place), stored)
     assert default.env["SPARK_HOME"] == str(spark_home) and "PYTHONPATH" not in default.env
     with pytest.raises(Refused, match=r"spark\.versions") as caught:
-        prepare(make_spec(spark="4.2"), assignment, two, place, stored)
+        make_launch(Start(make_spec(spark="4.2"), assignment, two, place), stored)
     assert caught.value.cause is Cause.NO_SPARK
 
 
@@ -425,8 +435,8 @@ def test_a_driver_runs_with_the_interpreter_that_it_names(
 ) -> None:
     for launch in ("submit", "session"):
         more = {"launch": "session", "entry": "m:f"} if launch == "session" else {}
-        made = prepare(
-            make_spec(python={"interpreter": "/bin/sh"}, **more), assignment, settings, place, stored
+        made = make_launch(
+            Start(make_spec(python={"interpreter": "/bin/sh"}, **more), assignment, settings, place), stored
         )
         assert made.env["PYSPARK_PYTHON"] == "/bin/sh" and "PYSPARK_DRIVER_PYTHON" not in made.env
         assert made.argv[0] == "/bin/sh" or launch == "submit"
@@ -455,7 +465,7 @@ def test_a_packed_environment_is_for_the_driver_and_on_a_cluster_for_executors(
 
     conf = {"spark.archives": "hdfs:/a.zip"}
     spec = make_spec(python={"archive": "store:00/env.tar.gz"}, master=master, conf=conf)
-    launch = prepare(spec, assignment, here, place, fetch)
+    launch = make_launch(Start(spec, assignment, here, place), fetch)
     (unpacked,) = (tmp_path / "environments").glob("*/*")
     python = str(unpacked / "bin" / "python")
     found = parse_properties((place.work_dir / "spark.properties").read_text())
@@ -487,7 +497,7 @@ def test_the_fence_is_made_ahead_for_each_spark(
         made.append(home)
         return Built(home)
 
-    monkeypatch.setattr(prepare_module, "host_jar", host_jar)
+    monkeypatch.setattr(host_jars, "host_jar", host_jar)
     FenceAhead(two, environ).make()
     assert made == [spark_home, other]
 
@@ -515,9 +525,9 @@ def test_an_application_runs_up_to_its_first_query_only_where_every_query_is_hel
     prepared: str,
     built: Built,
 ) -> None:
-    monkeypatch.setattr(prepare_module, "host_jar", lambda *_, **__: built)
+    monkeypatch.setattr(host_jars, "host_jar", lambda *_, **__: built)
     spec = make_spec(conf={"spark.driver.extraJavaOptions": "-Dx=y"})
-    launch = prepare(spec, assignment, settings, place, stored, prepared=prepared, level=level)
+    launch = make_launch(Start(spec, assignment, settings, place, level if prepared else None), stored)
     options = parse_properties((place.work_dir / "spark.properties").read_text())[
         "spark.driver.extraJavaOptions"
     ]
