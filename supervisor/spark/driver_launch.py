@@ -39,6 +39,7 @@ from supervisor.spark.attempt_place import (
 )
 from supervisor.spark.class_archive.assign import archive_of_driver
 from supervisor.spark.class_archive.choice import ClassArchive
+from supervisor.spark.driver_start import DriverStart
 from supervisor.spark.environment import build_environment
 from supervisor.spark.fetched_files import FetchStored, fetch_files, stays
 from supervisor.spark.host_jars import fence_of, gate_of, gate_properties
@@ -46,7 +47,6 @@ from supervisor.spark.placed_files import place_files
 from supervisor.spark.properties import render_properties
 from supervisor.spark.python_environments import environment_of
 from supervisor.spark.secrets import Secrets
-from supervisor.spark.start import Start
 from supervisor.spark.toolchain import Toolchain, find_toolchain, python_path_of
 from supervisor.spec.job import JobSpec
 
@@ -57,7 +57,7 @@ ON_CLUSTER_MAX_BYTES: Final = 120
 """The text of a property is of any length, and a lease record is not."""
 
 
-def make_launch(start: Start, fetch_stored: FetchStored) -> Launch:
+def make_launch(start: DriverStart, fetch_stored: FetchStored) -> Launch:
     """Makes what a driver is started with, and returns its launch. It may be called again for the same attempt: to hand an
     attempt to a prepared driver, what is made now is compared with what that one was brought up with. Raises ``Refused``,
     ``Unreachable``, ``AccessDenied``."""
@@ -90,7 +90,7 @@ def make_launch(start: Start, fetch_stored: FetchStored) -> Launch:
     return _launch_of(start, _Driver(argv, env, str(cwd), fence.why, archive.said, tuple(files.by_name())))
 
 
-def _class_archive(start: Start, toolchain: Toolchain, env: Mapping[str, str]) -> ClassArchive:
+def _class_archive(start: DriverStart, toolchain: Toolchain, env: Mapping[str, str]) -> ClassArchive:
     conf = conf_of(start.spec, toolchain)
     return archive_of_driver(
         conf,
@@ -102,13 +102,13 @@ def _class_archive(start: Start, toolchain: Toolchain, env: Mapping[str, str]) -
     )
 
 
-def _naming(start: Start, properties: Mapping[str, str]) -> dict[str, str]:
+def _naming(start: DriverStart, properties: Mapping[str, str]) -> dict[str, str]:
     """Returns the properties by which the cluster, if there is one, knows whose driver it serves."""
     kind, given = kind_of(start.spec.master), start.assignment
     return naming_properties(kind, start.place.registry, given.uid, given.attempt, properties)
 
 
-def _with_secrets(start: Start) -> JobSpec:
+def _with_secrets(start: DriverStart) -> JobSpec:
     """Returns the spec with the secrets that its ``conf`` refers to. Raises ``Refused``."""
     spec, settings = start.spec, start.settings
     secrets = Secrets(
@@ -118,7 +118,7 @@ def _with_secrets(start: Start) -> JobSpec:
     return spec.model_copy(update={"conf": conf})
 
 
-def _with_environment(start: Start, toolchain: Toolchain, files: Files) -> Toolchain:
+def _with_environment(start: DriverStart, toolchain: Toolchain, files: Files) -> Toolchain:
     """Returns the toolchain with the Python of the archive that the job brings, if it brings one. Raises Refused,
     Unreachable."""
     if not files.environment:
@@ -146,7 +146,7 @@ class _Driver(NamedTuple):
     files: tuple[str, ...]
 
 
-def _launch_of(start: Start, driver: _Driver) -> Launch:
+def _launch_of(start: DriverStart, driver: _Driver) -> Launch:
     spec, settings, place = start.spec, start.settings, start.place
     return Launch(
         cluster=settings.cluster,
@@ -185,7 +185,7 @@ def _launch_of(start: Start, driver: _Driver) -> Launch:
     )
 
 
-def _environment(start: Start, toolchain: Toolchain) -> dict[str, str]:
+def _environment(start: DriverStart, toolchain: Toolchain) -> dict[str, str]:
     user, place, spec = start.user, start.place, start.spec
     directory = start.channel_or_run_dir
     of_user: dict[str, str] = {}
@@ -219,7 +219,7 @@ def _as_prepared(level: PrepareLevel | None, not_held: str) -> dict[str, str]:
     return {PREPARE_LEVEL: level.value}
 
 
-def _let_user_read(start: Start, jars: Iterable[Path | None], archive: Path | None) -> None:
+def _let_user_read(start: DriverStart, jars: Iterable[Path | None], archive: Path | None) -> None:
     """Lets the driver's user read what it is started with. Everything else below the runtime directory stays closed: it
     can only pass there. Raises Unreachable."""
     if start.user is None:

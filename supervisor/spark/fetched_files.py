@@ -18,9 +18,9 @@ from supervisor.model.driver_user import DriverUser
 from supervisor.model.records import Cause
 from supervisor.spark.arguments import BOOTSTRAP, Files
 from supervisor.spark.attempt_place import make_directory
+from supervisor.spark.driver_start import DriverStart
 from supervisor.spark.placed_files import gather
 from supervisor.spark.refusal import Refused
-from supervisor.spark.start import Start
 from supervisor.spec.job import JobSpec, named_files, store_key
 from supervisor.spec.s3a import S3Access, access_of, asked, bucket_of, for_store
 
@@ -32,7 +32,7 @@ FetchStored = Callable[[str], Path]
 """Takes a key of the store and returns a verified file on this host (``Blobs.fetch_artifact``)."""
 
 
-def fetch_files(start: Start, fetch_stored: FetchStored) -> Files:
+def fetch_files(start: DriverStart, fetch_stored: FetchStored) -> Files:
     """Returns the files of the spec on this host. Raises ``Refused``, ``Unreachable``, ``AccessDenied``."""
     spec, work_dir, store = start.spec, start.place.work_dir, start.store
 

@@ -11,20 +11,20 @@ from supervisor.model.records import PrepareLevel
 from supervisor.settings.file import Settings
 from supervisor.spark.arguments import conf_of
 from supervisor.spark.class_archive.choice import OPTIONS_KEY
+from supervisor.spark.driver_start import DriverStart
 from supervisor.spark.environment import passes
 from supervisor.spark.fence.build import FENCE, Built, JavaSources, host_jar
 from supervisor.spark.fence.choice import Fence, owner_of, why_not, why_not_this_spark
 from supervisor.spark.gate.agent import SOURCES as GATE_SOURCES
 from supervisor.spark.gate.agent import with_agent
 from supervisor.spark.refusal import Refused
-from supervisor.spark.start import Start
 from supervisor.spark.toolchain import Toolchain, find_toolchain, java_of
 from supervisor.spec.s3a import bucket_of
 
 NO_GATE: Final = Built(None)
 
 
-def fence_of(start: Start, toolchain: Toolchain) -> Fence:
+def fence_of(start: DriverStart, toolchain: Toolchain) -> Fence:
     """Returns the storage fence of the driver, or why it gets none."""
     spec, assignment = start.spec, start.assignment
     why = why_not(spec, conf_of(spec, toolchain), toolchain.version)
@@ -52,7 +52,7 @@ def make_fence_ahead(
     return _jar(settings, toolchain, environ, remember=False)
 
 
-def gate_of(start: Start, toolchain: Toolchain) -> Built:
+def gate_of(start: DriverStart, toolchain: Toolchain) -> Built:
     """Returns the gate of queries, without which no application may run up to its first query."""
     if start.level is not PrepareLevel.APPLICATION:
         return NO_GATE

@@ -21,11 +21,11 @@ from supervisor.settings.policy import PolicySettings, SecretSettings
 from supervisor.settings.sections import validated
 from supervisor.spark.attempt_place import AttemptPlace
 from supervisor.spark.driver_launch import make_launch
+from supervisor.spark.driver_start import DriverStart
 from supervisor.spark.environment import build_environment
 from supervisor.spark.properties import parse_properties
 from supervisor.spark.refusal import Refused
 from supervisor.spark.secrets import Secrets
-from supervisor.spark.start import Start as DriverStart
 from supervisor.spark.toolchain import Toolchain
 from supervisor.spec.job import JobSpec
 

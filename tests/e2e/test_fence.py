@@ -21,7 +21,7 @@ from supervisor.settings.file import Settings
 from supervisor.settings.sections import validated
 from supervisor.spark.attempt_place import AttemptPlace
 from supervisor.spark.driver_launch import make_launch
-from supervisor.spark.start import Start
+from supervisor.spark.driver_start import DriverStart
 from supervisor.spec.job import parse_spec
 from tests.e2e.test_s3a_driver import APPLICATION
 from tests.testbed.moto import MotoServer
@@ -154,7 +154,7 @@ def start_foreign(
     ).model_copy(update={"application": "store:app.py"})
     log = directory / "foreign.log"
     launch = make_launch(
-        Start(
+        DriverStart(
             spec,
             Assignment(
                 name="foreign",

@@ -17,7 +17,7 @@ from supervisor.settings.file import Settings
 from supervisor.settings.sections import validated
 from supervisor.spark.attempt_place import AttemptPlace
 from supervisor.spark.driver_launch import make_launch
-from supervisor.spark.start import Start
+from supervisor.spark.driver_start import DriverStart
 from supervisor.spark.toolchain import installed_spark_home
 from supervisor.spec.job import parse_spec
 from supervisor.spec.s3a import S3Access
@@ -88,7 +88,7 @@ conf: {{spark.ui.enabled: false, spark.log.level: ERROR, spark.driver.extraJavaO
         state_dir=directory / "state",
     )
     return make_launch(
-        Start(
+        DriverStart(
             spec,
             Assignment(
                 name="counts",

@@ -16,7 +16,7 @@ from supervisor.settings.file import Settings
 from supervisor.settings.sections import validated
 from supervisor.spark.attempt_place import AttemptPlace
 from supervisor.spark.driver_launch import make_launch
-from supervisor.spark.start import Start
+from supervisor.spark.driver_start import DriverStart
 from supervisor.spec.job import parse_spec
 from supervisor.spec.s3a import S3Access, access_of
 from tests.fakes.report_socket import ReportSocket
@@ -81,7 +81,7 @@ def launch_for(attempt: int, tmp_path: Path, settings: Settings, bucket: str) ->
         spec=BlobRef(key="k", sha256="", bytes=0),
         memory=0,
     )
-    return make_launch(Start(spec, assignment, settings, place), lambda key: tmp_path / "app.py")
+    return make_launch(DriverStart(spec, assignment, settings, place), lambda key: tmp_path / "app.py")
 
 
 def batches_until(launch: Launch, wanted: int, already: list[int]) -> list[int]:

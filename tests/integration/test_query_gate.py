@@ -47,7 +47,7 @@ def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     gateway.shutdown()
 
 
-class Gate:
+class FreshGate:
     """The gate as a JVM has it that has just begun. ``home`` has the opening's file."""
 
     def __init__(self, jvm: Any, home: Path) -> None:
@@ -102,13 +102,13 @@ class Gate:
 
 
 @pytest.fixture
-def gate(jvm: Any, tmp_path: Path) -> Iterator[Gate]:
-    made = Gate(jvm, tmp_path)
+def gate(jvm: Any, tmp_path: Path) -> Iterator[FreshGate]:
+    made = FreshGate(jvm, tmp_path)
     yield made
     made.java.open()  # whoever waits still, ends
 
 
-def test_in_a_jvm_that_no_bootstrap_attends_the_file_opens_and_only_in_time(gate: Gate) -> None:
+def test_in_a_jvm_that_no_bootstrap_attends_the_file_opens_and_only_in_time(gate: FreshGate) -> None:
     """A JVM that the application starts with the properties of its driver, where another driver may run by now."""
     gate.begin()
     assert gate.waits()
@@ -118,7 +118,7 @@ def test_in_a_jvm_that_no_bootstrap_attends_the_file_opens_and_only_in_time(gate
     assert gate.passed() and gate.java.isOpen()
 
 
-def test_where_a_bootstrap_attends_it_alone_opens(gate: Gate) -> None:
+def test_where_a_bootstrap_attends_it_alone_opens(gate: FreshGate) -> None:
     """It has more to do between the file and the first query."""
     gate.java.attend(False)
     gate.write_opening(boottime_s() + 600.0)
@@ -128,7 +128,7 @@ def test_where_a_bootstrap_attends_it_alone_opens(gate: Gate) -> None:
     assert gate.passed()
 
 
-def test_a_query_that_waits_for_the_file_is_held_from_when_a_bootstrap_attends(gate: Gate) -> None:
+def test_a_query_that_waits_for_the_file_is_held_from_when_a_bootstrap_attends(gate: FreshGate) -> None:
     gate.begin()
     assert gate.waits()
     gate.java.attend(False)
@@ -136,7 +136,7 @@ def test_a_query_that_waits_for_the_file_is_held_from_when_a_bootstrap_attends(g
     assert gate.waits()
 
 
-def test_only_the_query_of_the_warm_up_passes_before(gate: Gate) -> None:
+def test_only_the_query_of_the_warm_up_passes_before(gate: FreshGate) -> None:
     gate.java.attend(True)
     gate.begin()
     assert gate.passed()
@@ -146,7 +146,7 @@ def test_only_the_query_of_the_warm_up_passes_before(gate: Gate) -> None:
     assert gate.waits()
 
 
-def test_who_is_interrupted_does_not_start_its_query(gate: Gate) -> None:
+def test_who_is_interrupted_does_not_start_its_query(gate: FreshGate) -> None:
     """Code that ends its threads with an interrupt must not be let through by it."""
     gate.java.attend(False)
     gate.begin()
@@ -157,7 +157,7 @@ def test_who_is_interrupted_does_not_start_its_query(gate: Gate) -> None:
     assert not gate.java.isOpen() and not gate.java.awaitArrival(1), "and nobody waits any more"
 
 
-def test_an_arrival_is_told_while_somebody_waits(gate: Gate) -> None:
+def test_an_arrival_is_told_while_somebody_waits(gate: FreshGate) -> None:
     answers: list[bool] = []
 
     def ask() -> None:
@@ -175,7 +175,7 @@ def test_an_arrival_is_told_while_somebody_waits(gate: Gate) -> None:
     wait_until(lambda: answers == [True, False], 60, "it is open: nobody will ever wait")
 
 
-def test_that_every_query_is_held_is_said_of_what_has_passed_and_asks(gate: Gate) -> None:
+def test_that_every_query_is_held_is_said_of_what_has_passed_and_asks(gate: FreshGate) -> None:
     """A method of Spark that has another name by now would hold none."""
     gate.java.attend(True)
     assert "did not pass" in gate.java.why()

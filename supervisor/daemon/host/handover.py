@@ -15,10 +15,10 @@ from typing import Final
 from supervisor.model.application_tag import NAMING_KEYS
 from supervisor.model.launch import CHECKPOINT, GATE, OF_PREPARED, Launch
 from supervisor.spark.class_archive.choice import OPTIONS_KEY
+from supervisor.spark.driver_start import PROPERTIES
 from supervisor.spark.fence.choice import OWNER_KEY
 from supervisor.spark.gate.agent import without_agent
 from supervisor.spark.properties import parse_properties
-from supervisor.spark.start import PROPERTIES
 
 ATTEMPT: Final = "SPARK_SUPERVISOR_ATTEMPT"
 OF_THE_ATTEMPT: Final = frozenset({ATTEMPT, "SPARK_SUPERVISOR_REPORT", GATE}) | OF_PREPARED

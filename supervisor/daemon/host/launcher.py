@@ -55,9 +55,9 @@ from supervisor.registry.blobs import Blobs, artifact_key
 from supervisor.settings.file import Settings
 from supervisor.spark.attempt_place import AttemptPlace
 from supervisor.spark.driver_launch import make_launch
+from supervisor.spark.driver_start import DriverStart
 from supervisor.spark.fetched_files import files_of as files_now
 from supervisor.spark.refusal import Refused
-from supervisor.spark.start import Start
 from supervisor.spec.job import JobSpec, from_canonical
 from supervisor.spec.s3a import S3Access, access_of_store
 from supervisor.spec.site_policy import site_policy
@@ -406,7 +406,7 @@ class Launcher:
             is_alone=given.uid not in {each.uid for each in self._living().values()},
             state_dir=self._hosted.state.path,
         )
-        start = Start(spec, given, self._settings, place, None if request is None else request.level)
+        start = DriverStart(spec, given, self._settings, place, None if request is None else request.level)
         launch = make_launch(start, lambda stored: self._fetch(given, user, stored))
         self._warn(given, launch, why_ignored(spec.env))
         return launch

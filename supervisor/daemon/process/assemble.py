@@ -93,9 +93,9 @@ from supervisor.savepoints.sweep import SavepointSweeper
 from supervisor.settings.addresses import are_loopback
 from supervisor.settings.file import Settings
 from supervisor.settings.policy import open_rules
+from supervisor.spark.driver_start import PROPERTIES
 from supervisor.spark.properties import parse_properties
 from supervisor.spark.python_environments import environments_dir, sweep
-from supervisor.spark.start import PROPERTIES
 from supervisor.spec.job import from_canonical
 from supervisor.spec.policy_judge import policy_of_host
 from supervisor.spec.s3a import S3Access, access_of, access_of_store, bucket_of

@@ -32,9 +32,9 @@ from supervisor.spark.class_archive.choice import (
 )
 from supervisor.spark.class_archive.key import ArchiveKey, ArchiveKind, archive_key
 from supervisor.spark.driver_launch import make_launch
+from supervisor.spark.driver_start import DriverStart
 from supervisor.spark.fence.choice import Fence
 from supervisor.spark.properties import parse_properties
-from supervisor.spark.start import Start
 from supervisor.spark.toolchain import Toolchain
 from supervisor.spec.s3a import S3Access
 from tests.unit.spark.conftest import MakeSpec
@@ -548,7 +548,7 @@ def test_a_start_gets_the_archive_of_its_host(
             state_dir=tmp_path / "state",
         )
         launch = make_launch(
-            Start(make_spec(**keys), assignment, settings, place), lambda key: tmp_path / "app.py"
+            DriverStart(make_spec(**keys), assignment, settings, place), lambda key: tmp_path / "app.py"
         )
         return launch.class_archive, parse_properties((tmp_path / "work" / "spark.properties").read_text())
 

@@ -27,12 +27,12 @@ from supervisor.settings.spark import SparkVersionSettings
 from supervisor.spark import host_jars
 from supervisor.spark.attempt_place import AttemptPlace
 from supervisor.spark.driver_launch import make_launch
+from supervisor.spark.driver_start import DriverStart
 from supervisor.spark.fence.build import Built
 from supervisor.spark.fetched_files import files_of
 from supervisor.spark.host_jars import make_fence_ahead
 from supervisor.spark.properties import parse_properties
 from supervisor.spark.refusal import Refused
-from supervisor.spark.start import Start
 from tests.testbed.moto import MotoServer
 from tests.unit.clients.test_environment_archive import PYTHON, UNPACKS, packed
 from tests.unit.spark.conftest import MakeSpec
@@ -70,12 +70,12 @@ def test_on_yarn_the_properties_name_registry_job_and_attempt_beside_the_jobs_ow
         update={"master": "yarn", "cluster": "prod"}
     )
     there = replace(place, registry="f00")
-    launch = make_launch(Start(spec, assignment, settings, there), stored)
+    launch = make_launch(DriverStart(spec, assignment, settings, there), stored)
     found = parse_properties((place.work_dir / "spark.properties").read_text())
     tags = ("ours", *tags_of("f00", assignment.uid, assignment.attempt))
     assert found["spark.yarn.tags"] == ",".join(tags)
     assert launch.on_cluster == "prod"
-    make_launch(Start(spec, replace(assignment, attempt=0), settings, there), stored)
+    make_launch(DriverStart(spec, replace(assignment, attempt=0), settings, there), stored)
     found = parse_properties((place.work_dir / "spark.properties").read_text())
     assert found["spark.yarn.tags"] == "ours", "a prepared driver has no attempt yet"
 
@@ -90,7 +90,7 @@ def test_a_launch(
 ) -> None:
     spec = make_spec(conf={"spark.x": "ü"}, lease="20s", py_files=["store:k/lib.zip"], jars=["store:k/a.jar"])
     zookeeper = settings.zookeeper.model_copy(update={"root": "/root/test"})
-    start = Start(spec, assignment, settings.model_copy(update={"zookeeper": zookeeper}), place)
+    start = DriverStart(spec, assignment, settings.model_copy(update={"zookeeper": zookeeper}), place)
     launch = make_launch(start, stored)
     assert launch == make_launch(start, stored)
     properties = place.work_dir / "spark.properties"
@@ -117,18 +117,20 @@ def test_a_launch(
 def test_a_launch_says_whether_its_output_is_uploaded(
     make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
 ) -> None:
-    assert make_launch(Start(make_spec(), assignment, settings, place), stored).log_uploads_kept == 0
+    assert make_launch(DriverStart(make_spec(), assignment, settings, place), stored).log_uploads_kept == 0
     spec = make_spec(logs={"upload": "on_exit", "keep": 7})
-    launch = make_launch(Start(spec, assignment, settings, place), stored)
+    launch = make_launch(DriverStart(spec, assignment, settings, place), stored)
     assert (launch.log_uploads_kept, launch.log_upload_every_s) == (7, 0.0)
     spec = make_spec(logs={"upload": "on_exit", "every": "5m"})
-    assert make_launch(Start(spec, assignment, settings, place), stored).log_upload_every_s == 300.0
+    assert make_launch(DriverStart(spec, assignment, settings, place), stored).log_upload_every_s == 300.0
 
 
 def test_a_session(
     make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
 ) -> None:
-    launch = make_launch(Start(make_spec(launch="session", entry="m:f"), assignment, settings, place), stored)
+    launch = make_launch(
+        DriverStart(make_spec(launch="session", entry="m:f"), assignment, settings, place), stored
+    )
     assert str(place.work_dir / "spark.properties") in launch.env["PYSPARK_SUBMIT_ARGS"]
 
 
@@ -137,14 +139,14 @@ def test_a_driver_on_a_cluster_knows_which_and_for_how_long_it_may_wait(
 ) -> None:
     health = {"cluster_timeout": "20m"}
     there = make_launch(
-        Start(make_spec(master="spark://m1:7077", health=health), assignment, settings, place), stored
+        DriverStart(make_spec(master="spark://m1:7077", health=health), assignment, settings, place), stored
     )
     assert (there.on_cluster, there.cluster_timeout_s, there.is_counted) == ("spark://m1:7077", 1200.0, True)
     assert AWAITS_CONTEXT not in there.env
-    here = make_launch(Start(make_spec(health=health), assignment, settings, place), stored)
+    here = make_launch(DriverStart(make_spec(health=health), assignment, settings, place), stored)
     assert (here.on_cluster, here.cluster_timeout_s, here.is_counted) == ("", 0.0, False)
     on_yarn = make_spec().model_copy(update={"cluster": "yarn", "master": "yarn"})
-    waits = make_launch(Start(on_yarn, assignment, settings, place), stored)
+    waits = make_launch(DriverStart(on_yarn, assignment, settings, place), stored)
     assert (waits.on_cluster, waits.cluster_timeout_s) == ("yarn", 0.0)
     assert waits.env[AWAITS_CONTEXT] == "1"
 
@@ -159,7 +161,7 @@ def test_files_in_place(
 ) -> None:
     (tmp_path / "app.jar").touch()
     spec = make_spec(application=f"local:{tmp_path}/app.jar", jars=[f"local:{tmp_path}/app.jar"])
-    launch = make_launch(Start(spec, assignment, settings, place), stored)
+    launch = make_launch(DriverStart(spec, assignment, settings, place), stored)
     assert launch.argv[-1] == f"{tmp_path}/app.jar"
     assert not launch.reports
     found = parse_properties((place.work_dir / "spark.properties").read_text())
@@ -170,7 +172,7 @@ def test_a_missing_local_file(
     make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
 ) -> None:
     with pytest.raises(Refused, match="local:/none.py") as caught:
-        make_launch(Start(make_spec(application="local:/none.py"), assignment, settings, place), stored)
+        make_launch(DriverStart(make_spec(application="local:/none.py"), assignment, settings, place), stored)
     assert caught.value.cause is Cause.BAD_ARTIFACT
 
 
@@ -189,13 +191,13 @@ def test_an_application_on_s3(
     conf = {"spark.hadoop.fs.s3a.endpoint": moto_server.endpoint_url}
     spec = make_spec(application=f"s3a://{s3_bucket}/d/app.py", conf=conf)
     with pytest.raises(Refused, match=r"policy\.endpoints"):
-        make_launch(Start(spec, assignment, settings, place), stored)
+        make_launch(DriverStart(spec, assignment, settings, place), stored)
     settings = settings.model_copy(update={"policy": PolicySettings(endpoints=(moto_server.endpoint_url,))})
-    launch = make_launch(Start(spec, assignment, settings, place), stored)
+    launch = make_launch(DriverStart(spec, assignment, settings, place), stored)
     assert Path(launch.argv[-1]).read_bytes() == b"pass"
     missing = make_spec(application=f"s3a://{s3_bucket}/d/none.py", conf=conf)
     with pytest.raises(Refused) as caught:
-        make_launch(Start(missing, assignment, settings, place), stored)
+        make_launch(DriverStart(missing, assignment, settings, place), stored)
     assert caught.value.cause is Cause.BAD_ARTIFACT
 
 
@@ -211,7 +213,7 @@ def test_a_bad_artifact_is_refused(
         raise error
 
     with pytest.raises(Refused, match=str(error)) as caught:
-        make_launch(Start(make_spec(), assignment, settings, place), fetch)
+        make_launch(DriverStart(make_spec(), assignment, settings, place), fetch)
     assert caught.value.cause is Cause.BAD_ARTIFACT
 
 
@@ -227,7 +229,7 @@ def test_an_unreachable_store_is_no_refusal(
         raise error
 
     with pytest.raises(type(error)):
-        make_launch(Start(make_spec(), assignment, settings, place), fetch)
+        make_launch(DriverStart(make_spec(), assignment, settings, place), fetch)
 
 
 def test_a_directory_that_cannot_be_made_is_no_refusal(
@@ -240,7 +242,7 @@ def test_a_directory_that_cannot_be_made_is_no_refusal(
 ) -> None:
     (tmp_path / "work").touch()
     with pytest.raises(Unreachable, match="cannot be made"):
-        make_launch(Start(make_spec(), assignment, settings, place), stored)
+        make_launch(DriverStart(make_spec(), assignment, settings, place), stored)
 
 
 def test_no_spark_is_refused(
@@ -253,7 +255,7 @@ def test_no_spark_is_refused(
 ) -> None:
     (spark_home / "bin" / "spark-submit").unlink()
     with pytest.raises(Refused) as caught:
-        make_launch(Start(make_spec(), assignment, settings, place), stored)
+        make_launch(DriverStart(make_spec(), assignment, settings, place), stored)
     assert caught.value.cause is Cause.NO_SPARK
 
 
@@ -277,7 +279,8 @@ def test_a_launch_of_another_user(
     spec = make_spec(resources={"memory": "1g", "memory_limit": "2g"})
     for _ in range(2):
         launch = make_launch(
-            Start(spec, assignment, settings, replace(place, user=user, not_limited="memory: no")), stored
+            DriverStart(spec, assignment, settings, replace(place, user=user, not_limited="memory: no")),
+            stored,
         )
     work, channel = place.work_dir, str(place.work_dir / "channel")
     assert (launch.user, launch.channel, launch.not_limited) == (user, channel, "memory: no")
@@ -302,7 +305,7 @@ def test_a_launch_of_another_user(
 def test_a_launch_of_the_supervisors_user_is_as_ever(
     make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
 ) -> None:
-    launch = make_launch(Start(make_spec(), assignment, settings, place), stored)
+    launch = make_launch(DriverStart(make_spec(), assignment, settings, place), stored)
     assert (launch.user, launch.channel, launch.limits, launch.not_limited) == (None, "", None, "")
     assert not {b"user", b"channel", b"limits"} & set(re.findall(rb'"(\w+)":', encode(launch, 1 << 20)))
     assert not (place.work_dir / "channel").exists()
@@ -315,7 +318,7 @@ def properties_of(place: AttemptPlace) -> dict[str, str]:
 def test_the_working_directory_is_the_jobs_and_the_temporary_one_the_attempts(
     make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
 ) -> None:
-    first = make_launch(Start(make_spec(), assignment, settings, place), stored)
+    first = make_launch(DriverStart(make_spec(), assignment, settings, place), stored)
     assert first.cwd == str(place.state_dir / "jobs" / assignment.uid / "cwd")
     assert properties_of(place)["spark.sql.warehouse.dir"] == f"file://{first.cwd}/spark-warehouse"
     scratch = place.state_dir / "tmp" / "u1.3" / "t"
@@ -324,7 +327,9 @@ def test_the_working_directory_is_the_jobs_and_the_temporary_one_the_attempts(
     assert "spark.local.dir" not in properties_of(place), "executors of a cluster would get it"
     Path(first.cwd, "rows").write_text("57")
     next_place = replace(place, work_dir=place.work_dir.with_name("u1.4"))
-    second = make_launch(Start(make_spec(), replace(assignment, attempt=4), settings, next_place), stored)
+    second = make_launch(
+        DriverStart(make_spec(), replace(assignment, attempt=4), settings, next_place), stored
+    )
     assert second.cwd == first.cwd and Path(second.cwd, "rows").read_text() == "57"
     assert second.env["TMPDIR"] != first.env["TMPDIR"]
 
@@ -335,7 +340,7 @@ def test_what_the_job_says_of_its_temporary_directory_and_warehouse_wins(
     options = "-Djava.io.tmpdir=/mnt/tmp"
     conf = {"spark.driver.extraJavaOptions": options, "spark.sql.warehouse.dir": "s3a://b/w"}
     launch = make_launch(
-        Start(make_spec(conf=conf, env={"TMPDIR": "/mnt/python"}), assignment, settings, place), stored
+        DriverStart(make_spec(conf=conf, env={"TMPDIR": "/mnt/python"}), assignment, settings, place), stored
     )
     found = properties_of(place)
     assert (found["spark.driver.extraJavaOptions"], found["spark.sql.warehouse.dir"]) == (
@@ -349,13 +354,13 @@ def test_files_are_beside_the_application_in_its_directory_and_with_spark(
     make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
 ) -> None:
     spec = make_spec(files=["store:k/etl_config.json", "store:k/log4j2.xml"])
-    launch = make_launch(Start(spec, assignment, settings, place), stored)
+    launch = make_launch(DriverStart(spec, assignment, settings, place), stored)
     assert Path(launch.cwd, "etl_config.json").read_text() == "pass"
     application = Path(launch.argv[-1])
     assert application.name == "app.py" and (application.parent / "log4j2.xml").read_text() == "pass"
     of_spark = properties_of(place)["spark.files"].split(",")
     assert [Path(file).name for file in of_spark] == ["app.py", "etl_config.json", "log4j2.xml"]
-    assert launch == make_launch(Start(spec, assignment, settings, place), stored)
+    assert launch == make_launch(DriverStart(spec, assignment, settings, place), stored)
 
 
 def test_a_file_of_the_host_is_read_once_and_kept(
@@ -369,7 +374,9 @@ def test_a_file_of_the_host_is_read_once_and_kept(
     """Whoever can change it later must not have the supervisor read another file for the job."""
     there = tmp_path / "etl_config.json"
     there.write_text("of the host")
-    launch = make_launch(Start(make_spec(files=[f"local:{there}"]), assignment, settings, place), stored)
+    launch = make_launch(
+        DriverStart(make_spec(files=[f"local:{there}"]), assignment, settings, place), stored
+    )
     named = properties_of(place)["spark.files"].split(",")[1]
     assert Path(named).is_relative_to(place.work_dir) and Path(named).read_text() == "of the host"
     assert Path(launch.cwd, there.name).read_text() == "of the host"
@@ -379,15 +386,15 @@ def test_a_prepared_driver_gets_no_other_files_than_those_of_the_driver_that_run
     make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
 ) -> None:
     old, new = make_spec(files=["store:k/a.json"]), make_spec(files=["store:k/b.json"])
-    launch = make_launch(Start(old, assignment, settings, place), stored)
+    launch = make_launch(DriverStart(old, assignment, settings, place), stored)
     beside = replace(place, work_dir=place.work_dir.with_name("u1.p7"), is_alone=False)
     nobody = replace(assignment, attempt=0)
-    make_launch(Start(old, nobody, settings, beside), stored)
+    make_launch(DriverStart(old, nobody, settings, beside), stored)
     with pytest.raises(Refused, match="its files differ") as refused:
-        make_launch(Start(new, nobody, settings, beside), stored)
+        make_launch(DriverStart(new, nobody, settings, beside), stored)
     assert refused.value.cause is Cause.NOT_STARTED
     assert sorted(os.listdir(launch.cwd)) == ["a.json"]
-    make_launch(Start(new, nobody, settings, replace(beside, is_alone=True)), stored)
+    make_launch(DriverStart(new, nobody, settings, replace(beside, is_alone=True)), stored)
     assert sorted(os.listdir(launch.cwd)) == ["b.json"]
 
 
@@ -419,14 +426,14 @@ def test_a_job_gets_the_spark_that_it_asks_for_and_its_pyspark(
     two = with_spark(settings, versions={"4.1": SparkVersionSettings(home=other)})
     libs = pyspark_of(other)
     spec = make_spec(spark="4.1", env={"PYTHONPATH": "/own"})
-    launch = make_launch(Start(spec, assignment, two, place), stored)
+    launch = make_launch(DriverStart(spec, assignment, two, place), stored)
     assert launch.argv[0] == str(other / "bin" / "spark-submit")
     assert launch.env["SPARK_HOME"] == str(other)
     assert launch.env["PYTHONPATH"] == f"{libs[0]}:{libs[1]}:/own"
-    default = make_launch(Start(make_spec(), assignment, two, place), stored)
+    default = make_launch(DriverStart(make_spec(), assignment, two, place), stored)
     assert default.env["SPARK_HOME"] == str(spark_home) and "PYTHONPATH" not in default.env
     with pytest.raises(Refused, match=r"spark\.versions") as caught:
-        make_launch(Start(make_spec(spark="4.2"), assignment, two, place), stored)
+        make_launch(DriverStart(make_spec(spark="4.2"), assignment, two, place), stored)
     assert caught.value.cause is Cause.NO_SPARK
 
 
@@ -436,7 +443,8 @@ def test_a_driver_runs_with_the_interpreter_that_it_names(
     for launch in ("submit", "session"):
         more = {"launch": "session", "entry": "m:f"} if launch == "session" else {}
         made = make_launch(
-            Start(make_spec(python={"interpreter": "/bin/sh"}, **more), assignment, settings, place), stored
+            DriverStart(make_spec(python={"interpreter": "/bin/sh"}, **more), assignment, settings, place),
+            stored,
         )
         assert made.env["PYSPARK_PYTHON"] == "/bin/sh" and "PYSPARK_DRIVER_PYTHON" not in made.env
         assert made.argv[0] == "/bin/sh" or launch == "submit"
@@ -465,7 +473,7 @@ def test_a_packed_environment_is_for_the_driver_and_on_a_cluster_for_executors(
 
     conf = {"spark.archives": "hdfs:/a.zip"}
     spec = make_spec(python={"archive": "store:00/env.tar.gz"}, master=master, conf=conf)
-    launch = make_launch(Start(spec, assignment, here, place), fetch)
+    launch = make_launch(DriverStart(spec, assignment, here, place), fetch)
     (unpacked,) = (tmp_path / "environments").glob("*/*")
     python = str(unpacked / "bin" / "python")
     found = parse_properties((place.work_dir / "spark.properties").read_text())
@@ -527,7 +535,7 @@ def test_an_application_runs_up_to_its_first_query_only_where_every_query_is_hel
 ) -> None:
     monkeypatch.setattr(host_jars, "host_jar", lambda *_, **__: built)
     spec = make_spec(conf={"spark.driver.extraJavaOptions": "-Dx=y"})
-    launch = make_launch(Start(spec, assignment, settings, place, level if prepared else None), stored)
+    launch = make_launch(DriverStart(spec, assignment, settings, place, level if prepared else None), stored)
     options = parse_properties((place.work_dir / "spark.properties").read_text())[
         "spark.driver.extraJavaOptions"
     ]

@@ -20,10 +20,10 @@ from supervisor.settings.file import Settings
 from supervisor.spark.arguments import Files, build_properties
 from supervisor.spark.attempt_place import AttemptPlace
 from supervisor.spark.driver_launch import make_launch
+from supervisor.spark.driver_start import DriverStart
 from supervisor.spark.fence import build
 from supervisor.spark.fence.build import host_jar
 from supervisor.spark.fence.choice import MANAGER, MANAGER_KEY, OWNER_KEY, Fence, owner_of, why_not
-from supervisor.spark.start import Start
 from supervisor.spark.toolchain import Toolchain, installed_spark_home, spark_version
 from supervisor.spec.s3a import S3Access
 from tests.unit.spark.conftest import MakeSpec
@@ -199,7 +199,7 @@ def prepared(
             state_dir=tmp_path / "state",
         )
         launch = make_launch(
-            Start(
+            DriverStart(
                 make_spec(checkpoint="s3a://bkt/ck", **keys),
                 assignment,
                 settings.model_copy(update={"supervisor": runtime}),

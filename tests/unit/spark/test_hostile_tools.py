@@ -16,7 +16,7 @@ from supervisor.model.records import Assignment
 from supervisor.settings.file import Settings
 from supervisor.spark.attempt_place import AttemptPlace
 from supervisor.spark.driver_launch import make_launch
-from supervisor.spark.start import Start
+from supervisor.spark.driver_start import DriverStart
 from supervisor.spark.state_reading import StateOf, open_state
 from supervisor.spec.job import JobSpec, canonical_json, from_canonical
 from supervisor.spec.s3a import S3Access
@@ -75,7 +75,7 @@ def test_the_daemon_prepares_the_start_with_the_hosts(
         environ=environ,
         state_dir=tmp_path / "state",
     )
-    launch = make_launch(Start(planted, assignment, settings, place), lambda _key: tmp_path / "app.py")
+    launch = make_launch(DriverStart(planted, assignment, settings, place), lambda _key: tmp_path / "app.py")
     assert (host_java.read_text(), hostile.ran()) == ("ran\n", "")
     assert launch.argv[0] == str(spark_home / "bin" / "spark-submit")
     assert (launch.env["SPARK_HOME"], launch.env["JAVA_HOME"]) == (str(spark_home), str(java_home))

@@ -19,11 +19,11 @@ from supervisor.daemon.host.launcher import TrustCheck
 from supervisor.model.launch import GATE, PREPARE_LEVEL, PREPARED, Launch
 from supervisor.model.records import Assignment, Cause, Preparation, PrepareLevel
 from supervisor.spark.class_archive.choice import OPTIONS_KEY
+from supervisor.spark.driver_start import PROPERTIES
 from supervisor.spark.fence.choice import OWNER_KEY
 from supervisor.spark.gate.agent import with_agent
 from supervisor.spark.properties import render_properties
 from supervisor.spark.refusal import Refused
-from supervisor.spark.start import PROPERTIES
 from supervisor.spec.job import JobSpec
 from tests.unit.daemon.host.prepared_bench import GONE, Ear, me, request
 from tests.unit.daemon.host.test_launcher import Slow, given

@@ -22,7 +22,7 @@ PROPERTIES: Final = "spark.properties"
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class DriverStart:
     """One start of a driver on this host.
 
     ``spec`` is the job's as this host starts it, after its policy. ``assignment`` is the leader's, or one without an
