@@ -244,10 +244,10 @@ def test_a_mark_that_goes_hides_no_other(saved: Area, store: Path) -> None:
 
 
 def removals(store: Path, calls: list[str]) -> Shelf:
-    def noted(each: Any) -> Any:
+    def recorded(each: Any) -> Any:
         return Meddled(each, "remove", lambda key: calls.append(key.removeprefix("clicks/one/")))
 
-    return shelf(store, noted)
+    return shelf(store, recorded)
 
 
 def test_while_it_is_restored_nothing_of_it_is_touched(saved: Area, store: Path) -> None:
