@@ -13,7 +13,7 @@ import pytest
 
 from supervisor.checkpoint.layout import parse_metadata, renamed_metadata
 from supervisor.checkpoint.schema_paths import hadoop_checksum
-from supervisor.clients.store.area import PARTIAL, Area
+from supervisor.clients.store.area import PARTIAL, Area, Item
 from supervisor.errors import Conflict, Corrupt, NotFound
 from supervisor.model.going_back import GOES_ON, GoingBack, ReturnStep
 from supervisor.savepoints import restore as restore_module
@@ -98,6 +98,50 @@ def test_a_boundary_that_has_gone_when_its_objects_are_listed_is_none(source: Pa
     made = Creation(slow, on.area_of(what), what, lambda: AT).run()
     (query,) = made.queries
     assert query.batch == 11 == only(inspected(place(store) / "data")).commits.newest
+
+
+def test_what_is_rewritten_while_it_is_copied_is_not_said_to_be_missing(source: Path, store: Path) -> None:
+    """Twice in the same place, at the same batches: nothing is wrong with a checkpoint that is still written to."""
+    on, what = shelf(store), begun(source, place(store))
+    on.begin(what)
+    newest = "state/0/0/13.delta"
+    whole, rewritten = (source / newest).read_bytes(), iter(range(2))
+
+    def rewrites(_source: Area, item: Item, _key: str) -> None:
+        if item.key == newest and next(rewritten, None) is not None:
+            (source / newest).write_bytes(whole + b"#")
+            (source / newest).write_bytes(whole)
+
+    target: Any = Meddled(on.area_of(what), "copy_from", rewrites)
+    creation = Creation(area(source), target, what, lambda: AT)
+    creation.run()
+    assert creation.rounds == 3
+    assert verify(area(place(store))).problems == ()
+
+
+def test_what_a_first_listing_lacks_is_looked_for_again(source: Path, store: Path) -> None:
+    """A listing that is made while the checkpoint is written to is of no one moment."""
+    on, what = shelf(store), begun(source, place(store))
+    on.begin(what)
+    newest = source / "state/0/0/13.delta"
+    content, listings = newest.read_bytes(), iter(range(1, 100))
+
+    def appears(_folder: str = "", *, whole: bool = False) -> None:
+        if whole:
+            newest.unlink() if next(listings) == 1 else newest.write_bytes(content)
+
+    slow: Any = Meddled(area(source), "items", appears)
+    Creation(slow, on.area_of(what), what, lambda: AT).run()
+    assert verify(area(place(store))).problems == ()
+    assert (place(store) / "data/state/0/0/13.delta").exists()
+
+
+def test_what_lies_beside_a_query_is_left_out(source: Path, store: Path) -> None:
+    (source / "exports").mkdir()
+    (source / "exports" / "12").write_text("of the application")
+    manifest = create(source, store)
+    assert manifest.left_out == 1
+    assert not (place(store) / "data" / "exports").exists()
 
 
 def test_a_copy_that_lacks_an_object_gets_no_manifest(source: Path, store: Path) -> None:
