@@ -47,6 +47,7 @@ from supervisor.model.records import (
     Lease,
     Ownership,
     OwnState,
+    Phase,
     Result,
 )
 from supervisor.model.reported_sinks import sink_documents
@@ -587,12 +588,16 @@ UNTIL_THE_NEXT: Final = "this is said until the next update (apply --again: to t
 """What is said after a failed update, which only another one replaces in the reference."""
 
 
+HAS_COMMITTED: Final = frozenset({Phase.RUNNING, Phase.STOPPING})
+
+
 def _sinks(row: Row) -> tuple[str, ...]:
-    """Returns what there is to say of the sinks of the driver, of each once."""
+    """Returns what there is to say of the sinks of a driver that has committed a batch, of each once. While one starts, only
+    those of the driver before it are known."""
     lease = row.lease_of_owner
     if not isinstance(row.ref, Found) or not isinstance(row.own, Found) or lease is None:
         return ()
-    if row.own.record.state not in LEASED:
+    if row.own.record.state not in LEASED or lease.phase not in HAS_COMMITTED:
         return ()
     return tuple(dict.fromkeys(each["says"] for each in sink_documents(row.ref.record, lease)))
 

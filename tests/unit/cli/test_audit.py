@@ -213,7 +213,7 @@ def test_a_promotion_and_its_undoing_have_a_line_for_each_of_the_two(terminal: T
     promote = ("promote", "clicks-2", "--over", "clicks", "--when", "now")
     assert terminal.run(*promote).code == 0
     terminal.bench.set_own("clicks", OwnState.EXITED, cause=Cause.STOPPED)
-    assert terminal.run("promote", "--undo", "clicks", "clicks-2").code == 0
+    assert terminal.run("promote", "--undo", "clicks", "clicks-2", "--sink", "repeats").code == 0
     lines = [line for line in whole(terminal) if line["what"] in ("promote", "undo_promotion")]
     assert [(line["what"], line["name"], line["detail"]) for line in lines] == [
         ("promote", "clicks-2", "promoted"),

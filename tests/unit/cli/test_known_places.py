@@ -40,11 +40,12 @@ def test_an_empty_place_on_s3_is_empty_for_every_host(
     assert (ran.code, "batches 0 to 12" in ran.err) == (4, True), ran.err
 
 
-def test_an_empty_directory_of_this_host_proves_nothing(terminal: Terminal, nothing_there: None) -> None:
+@pytest.mark.parametrize("place", ["/data/ck", "file:///data/ck2"])
+def test_an_empty_directory_of_this_host_proves_nothing(
+    terminal: Terminal, nothing_there: None, place: str
+) -> None:
     """On the host of the job there may be the checkpoint that it left."""
-    for place in ("/data/ck", "file:///data/ck2"):
-        assert submitted_again(terminal, place, REMEMBERS).code == 0
-        assert terminal.run("cancel", "clicks").code == 0
+    assert submitted_again(terminal, place, REMEMBERS).code == 0
 
 
 @pytest.mark.parametrize("sink", [SAME_QUERY, UNKNOWN, "kafka"])

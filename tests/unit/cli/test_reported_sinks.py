@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
-from supervisor.model.records import Progress, QueryProgress
+from supervisor.model.records import Phase, Progress, QueryProgress
 from tests.unit.cli.conftest import Terminal
 
 FILE, DELTA, FUNCTION = "file file:/out", "delta s3a://b/t", "foreachBatch"
@@ -112,3 +112,11 @@ def test_what_the_spec_shows_by_itself(terminal: Terminal) -> None:
     assert ran.code == 0 and ran.err.count("can't go back once its sink has a batch") == 1
     applied = terminal.run("apply", terminal.spec("b", BACK))
     assert applied.code == 0 and "savepoint" not in applied.err
+
+
+def test_while_a_driver_starts_its_sinks_are_not_told(terminal: Terminal) -> None:
+    """What is known then is of the driver before, whose end is what matters."""
+    running(terminal, "", FUNCTION, phase=Phase.BEGUN, progress=None)
+    assert "sinks" not in words(terminal, "explain", "a")
+    report(terminal, FUNCTION)
+    assert "sinks" in words(terminal, "explain", "a")

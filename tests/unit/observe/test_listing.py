@@ -248,7 +248,7 @@ def test_a_corrupt_reference_is_a_row_of_nulls_with_the_reason(bench: Bench) -> 
     document = corrupt.document()
     assert document.pop("name") == "a" and document.pop("state") == "quarantined"
     assert "/bench/jobs/a is not JSON" in document.pop("reason")
-    assert document.pop("prepared") == [] and document.pop("labels") == {}
+    assert document.pop("prepared") == document.pop("sinks") == [] and document.pop("labels") == {}
     assert set(document) == NULLS and set(document.values()) == {None}
     assert (sound.name, sound.state) == ("b", "pending")
 

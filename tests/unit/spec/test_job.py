@@ -339,6 +339,8 @@ def test_terms_and_restart_policy() -> None:
         "labels": ("team=web", "tier=1"),
         "placement": {"require": ("zone=1a",), "spread": "zone", "group": "", "extra": {}},
         "spark": "4.1",
+        "back_to_savepoint": False,
+        "sink": "",
         "extra": {},
     }
     assert parsed().restart_policy() == RestartPolicy()
