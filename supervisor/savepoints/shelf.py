@@ -117,7 +117,7 @@ class Shelf:
     def _is_left(self, name: str, savepoint: str) -> bool:
         level = self._area.level(f"{name}/{savepoint}")
         keys = {entry.key for entry in level.objects}
-        if MANIFEST in keys or not (keys or level.folders) or not _is_ours(keys, level.folders):
+        if not (keys or level.folders) or not _is_ours(keys, level.folders):
             return False
         begun = self._begun(name, savepoint)
         return begun is None or begun.location == self._home(name, savepoint)
@@ -258,7 +258,7 @@ def _is_place_of(location: str, name: str, savepoint: str) -> bool:
 
 
 def _is_ours(keys: set[str], folders: tuple[str, ...]) -> bool:
-    """Returns whether nothing is there but what a savepoint is made of. Else it is no leftover, but
+    """Returns whether nothing is there but what a savepoint without its manifest is made of. Else it is complete, or
     somebody's."""
     return {*folders} <= {DATA, RESTORES} and all(
         key == BEGUN or key.startswith("objects-") or key.endswith(PARTIAL) for key in keys

@@ -300,7 +300,7 @@ public final class FencedCheckpointFileManager extends FileSystemBasedCheckpoint
             try {
                 found = manager.store().getXAttrs(path);
             } catch (IOException unread) {
-                if (!refused || overwrite) {
+                if (!refused || overwrite) { // an overwrite has no condition: S3 never refuses it
                     throw failure;
                 }
                 String gone = unread instanceof FileNotFoundException ? "it has gone since" : unread.toString();

@@ -370,6 +370,7 @@ final class RequestSaver {
         keptBytes += data.length + KEY_BYTES;
     }
 
+    /** Frees memory, no more: what is kept is found by path and ETag, and so is never served for another content. */
     private static synchronized void dropKept(Path path) {
         Iterator<Map.Entry<String, byte[]>> all = kept.entrySet().iterator();
         while (all.hasNext()) {
@@ -394,6 +395,7 @@ final class RequestSaver {
             this.asDirectory = asDirectory;
         }
 
+        /** {@code wanted} only tells apart what no caller mixes: logs are looked at as directories, entries as files. */
         boolean serves(FileSystem other, boolean wanted) {
             return store == other && asDirectory == wanted && System.nanoTime() - at < TimeUnit.SECONDS.toNanos(1);
         }

@@ -65,6 +65,29 @@ def test_a_sink_that_would_lose_rows_is_found_before_anything_is_registered(
     assert not (terminal.home / "store/savepoints").exists()
 
 
+@pytest.mark.parametrize(("sink", "code"), [("kafka", 0), ("file s3a://b/out", 4)])
+def test_of_a_shared_sink_what_the_job_was_seen_to_write_to_decides(
+    terminal: Terminal, checkpoint: Path, sink: str, code: int
+) -> None:
+    """Nobody is asked about one that is known, and one that would lose rows is named."""
+    query = parse_metadata((checkpoint / "metadata").read_bytes())
+    known = CheckpointExpectation(
+        place=place_of(str(checkpoint)), queries=(f"{query} 2",), sinks=(f"{query} 2 {sink}",)
+    )
+    terminal.bench.set_own("clicks", OwnState.CLAIMED, attempt=3, remembered=known)
+    ran = terminal.run("fork", "clicks", "clicks-2", "--set", "args=['{checkpoint}']", "--shared-sink")
+    assert (ran.code, "Only its owner knows" in ran.err) == (code, False), ran.err
+    assert code == 0 or "s3a://b/out" in ran.err
+
+
+def test_a_fork_that_the_policy_forbids_is_not_registered(terminal: Terminal, checkpoint: Path) -> None:
+    with terminal.config.open("a") as config:
+        config.write("policy: {conf: {forbidden: [spark.plugins]}}\n")
+    ran = terminal.run("fork", "clicks", "clicks-2", "--set", "conf.spark.plugins=x.Y")
+    assert (ran.code != 0, "spark.plugins" in ran.err) == (True, True), ran.err
+    assert not is_registered(terminal, "clicks-2")
+
+
 def test_what_an_earlier_fork_of_that_name_wrote_is_asked_about(terminal: Terminal, checkpoint: Path) -> None:
     """It wrote to the place that the name has, and a file sink drops what has numbers that it has seen."""
     assert terminal.run("fork", "clicks", "clicks-2").code == 0

@@ -136,6 +136,16 @@ def test_what_a_first_listing_lacks_is_looked_for_again(source: Path, store: Pat
     assert (place(store) / "data/state/0/0/13.delta").exists()
 
 
+def test_a_log_entry_that_is_not_what_its_checksum_says_makes_no_savepoint(source: Path, store: Path) -> None:
+    """Spark would not read it either, in the checkpoint or in a copy."""
+    checksum = source / "offsets/.12.crc"
+    *begin, last = checksum.read_bytes()
+    checksum.write_bytes(bytes([*begin, last ^ 1]))
+    with pytest.raises(Corrupt, match="not whole"):
+        create(source, store)
+    assert manifest_at(area(place(store))) is None
+
+
 def test_what_lies_beside_a_query_is_left_out(source: Path, store: Path) -> None:
     (source / "exports").mkdir()
     (source / "exports" / "12").write_text("of the application")

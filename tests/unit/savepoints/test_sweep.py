@@ -55,6 +55,11 @@ def test_left_for_a_grace_time_it_goes_and_nothing_else(store: Path) -> None:
     assert sweeper.scan() == ()
 
 
+def test_what_is_complete_is_never_among_what_is_left(store: Path) -> None:
+    """The delete refuses it as well; a sweep does not come so far."""
+    assert [*shelf(store).leftovers()] == [("clicks", "left")]
+
+
 def test_it_looks_once_an_hour(store: Path) -> None:
     clock = Clock()
     sweeper = SavepointSweeper(shelf(store), clock)
