@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from supervisor.clients.store.area import Area
 from supervisor.errors import AccessDenied
 from supervisor.model.records import Cause, OwnState
+from supervisor.savepoints.manifest import MANIFEST, encode_manifest
 from tests.fakes.zookeeper import MemoryClient
 from tests.unit.checkpoint.golden import unpack
 from tests.unit.checkpoint.savepoints import begun, place, shelf
@@ -62,3 +64,18 @@ def test_a_job_that_this_server_had_not_heard_of_yet_keeps_its_place(
     ran = terminal.run("savepoint", "restore", "clicks", "--to", str(fresh))
     assert (ran.code, "belongs to job other" in ran.err) == (4, True), ran.err
     assert not fresh.exists()
+
+
+def test_the_newest_savepoint_is_the_one_that_was_completed_last(
+    terminal: Terminal, checkpoint: Path
+) -> None:
+    """Whatever its id: a restore without one goes back no farther than it has to."""
+    on = shelf(terminal.home / "store")
+    for savepoint, at in (("b", "01"), ("a", "03"), ("c", "02")):
+        assert terminal.run("savepoint", "create", "clicks", savepoint).code == 0
+        found = on.find("clicks", savepoint)
+        assert found.manifest is not None
+        dated = replace(found.manifest, created_at=f"2026-11-{at}T00:00:00.000Z")
+        (terminal.home / "store/savepoints/clicks" / savepoint / MANIFEST).write_bytes(encode_manifest(dated))
+    ran = terminal.run("savepoint", "verify", "clicks", "-o", "json")
+    assert (ran.code, ran.json["id"]) == (0, "a"), ran.err
