@@ -142,6 +142,9 @@ def test_with_an_error_in_any_file_nothing_is_pruned(terminal: Terminal, jobs: P
     ran = terminal.run("apply", str(jobs), *PRUNE, "--yes", "-o", "json")
     assert ran.code == 2 and {one["action"] for one in ran.json} == {"refused"}
     assert registered(terminal) == {"a", "b", "c", "d"}
+    for words in ((), ("--dry-run",)):
+        ran = terminal.run("apply", str(jobs), *PRUNE, *words)
+        assert "cancel 1 job" not in ran.err and "pruned" not in ran.out, "nor is it asked, or shown"
 
 
 def test_when_an_update_fails_nothing_is_pruned(
