@@ -196,10 +196,13 @@ def test_sockets_are_listed_with_both_ends() -> None:
         socket.create_connection(server.getsockname()) as one,
     ):
         kept, _ = server.accept()
-        lines = list(connections.sockets_of(os.getpid()))
         port, other = server.getsockname()[1], one.getsockname()[1]
-        assert f"LISTEN       127.0.0.1:{port} -> 0.0.0.0:0" in lines
-        assert f"ESTABLISHED  127.0.0.1:{other} -> 127.0.0.1:{port}" in lines
+        wanted = {
+            f"LISTEN       127.0.0.1:{port} -> 0.0.0.0:0",
+            f"ESTABLISHED  127.0.0.1:{other} -> 127.0.0.1:{port}",
+        }
+        # the kernel's table is of no one moment: a read can miss a socket while others of the host come and go
+        wait_until(lambda: wanted <= {*connections.sockets_of(os.getpid())}, 30, "both sockets")
         kept.close()
     assert connections.address("0000000000000000FFFF00000100007F:1F90") == "127.0.0.1:8080"
     assert connections.address("00000000000000000000000001000000:0050") == "[::1]:80"
