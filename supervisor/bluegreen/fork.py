@@ -105,13 +105,14 @@ def fork(
         location, savepoint = there.terms.checkpoint, there.fork.savepoint
     blobs = context.blobs()
     context.bootstrap_or_check(blobs)
+    of_spec, body = _stored(blobs, job)
     with tempfile.TemporaryDirectory(prefix="spark-supervisor-fork-") as folder:
-        prepared = _prepared(blobs, job, wish, location, Path(folder))
+        prepared = _prepared(blobs, job, of_spec, body, wish, location, Path(folder))
         require_allowed(prepared, context.settings)
         prepared = signed(context.settings, wish.sign_with, prepared)
         if there is None:
             saved = _saved_now(context, source, wish)
-            _decided(context, wish, prepared.spec, _spec(blobs, job), saved, source.location)
+            _decided(context, wish, prepared.spec, of_spec, saved, source.location)
             there = _register(
                 context,
                 operations,
@@ -129,7 +130,7 @@ def fork(
     if there.fork is not None and not there.fork.copying:
         return Forked(Done(wish.new, there.uid, Did.UNCHANGED), planned, None)
     begun(planned)
-    specs = prepared.spec, _spec(blobs, job)
+    specs = prepared.spec, of_spec
     restored = _copy(context, operations, source, wish, planned, specs, report_progress)
     done = operations.finish_fork(wish.new, there.uid, restored.queries, suspended=wish.suspended)
     return Forked(done, planned, restored.manifest)
@@ -187,11 +188,23 @@ def _manifest(context: CommandContext, source: Located, name: str, savepoint: st
 # -- the spec -------------------------------------------------------------------------------------------------------
 
 
-def _prepared(blobs: Blobs, job: JobRef, wish: ForkWish, location: str | None, folder: Path) -> Prepared:
-    """Returns the spec of the fork, with the files of the other job fetched into ``folder``. ``location`` is where
-    its checkpoint is already, or None."""
-    old = _spec(blobs, job)
-    body: dict[str, Any] = json.loads(blobs.read_spec(job.spec))
+def _stored(blobs: Blobs, job: JobRef) -> tuple[JobSpec, dict[str, Any]]:
+    """Returns the spec of ``job``, and its document as it is stored."""
+    data = blobs.read_spec(job.spec)
+    return from_canonical(data, job.spec.key), json.loads(data)
+
+
+def _prepared(
+    blobs: Blobs,
+    job: JobRef,
+    old: JobSpec,
+    body: dict[str, Any],
+    wish: ForkWish,
+    location: str | None,
+    folder: Path,
+) -> Prepared:
+    """Returns the spec of the fork, with the files of the other job fetched into ``folder``. ``old`` is the spec of that,
+    and ``body`` as it is stored. ``location`` is where the fork's checkpoint is already, or None."""
     del body["v"]
     body, origins = changed(body, wish.changes)
     if body["name"] != job.name:
@@ -216,10 +229,6 @@ def _prepared(blobs: Blobs, job: JobRef, wish: ForkWish, location: str | None, f
             "--shared-sink is for a sink that takes both",
         )
     return prepare_spec(spec, Path.cwd() / wish.new)
-
-
-def _spec(blobs: Blobs, job: JobRef) -> JobSpec:
-    return from_canonical(blobs.read_spec(job.spec), job.spec.key)
 
 
 def writes_to(spec: JobSpec) -> tuple[tuple[str, ...], dict[str, str]]:
