@@ -187,7 +187,7 @@ def test_an_unknown_outcome_is_6_and_says_how_to_find_out(
 
     def break_off() -> None:
         wait_until(lambda: any(trap.sprung for trap in traps), 60, "the multi on its way")
-        proxies.each(Proxy.refuse)
+        proxies.refuse()
 
     with context.through(proxies.hosts), meanwhile(break_off):
         result = context.put("a")
@@ -248,7 +248,7 @@ def test_zookeeper_goes_away_after_the_blobs_were_stored(
 
     def go_away() -> None:
         wait_until(lambda: trap.sprung, 60, "the put on its way")
-        proxies.each(Proxy.refuse)
+        proxies.refuse()
         s3.heal()
 
     with context.through(proxies.hosts), meanwhile(go_away):

@@ -353,7 +353,7 @@ def test_an_outcome_that_cannot_be_resolved_is_6_and_says_so(site: Site, proxies
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(behind.run, "cancel", "a")
         wait_until(lambda: any(trap.sprung for trap in traps), what="the cancel on its way")
-        proxies.each(Proxy.refuse)
+        proxies.refuse()
         ran = running.result()
     assert ran.returncode == 6 and "unknown" in ran.stderr and ran.stdout == ""
     proxies.each(Proxy.heal)

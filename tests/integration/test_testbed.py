@@ -493,6 +493,31 @@ def test_nothing_passes_a_proxy_that_refused_while_it_was_accepting() -> None:
             proxy.heal()
 
 
+def test_a_client_that_one_proxy_refuses_is_not_let_in_by_the_next() -> None:
+    """One after the other, they reset a client that had just been welcomed by the next: it asked the server meanwhile."""
+    with _echo() as target, Proxies(f"{target},{target}") as proxies:
+        for _ in range(20):
+            with socket.create_connection(("127.0.0.1", proxies[0].port), timeout=10) as link:
+                link.sendall(b"x")
+                assert link.recv(1) == b"x"
+                with ThreadPoolExecutor(1) as pool:
+                    refused = pool.submit(_is_refused_by, proxies[1].port, link)
+                    proxies.refuse()
+                assert refused.result()
+            proxies.each(Proxy.heal)
+
+
+def _is_refused_by(port: int, link: socket.socket) -> bool:
+    """What a client meets there that goes there as soon as its ``link`` is broken."""
+    with pytest.raises(ConnectionResetError):
+        link.recv(1)
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=10).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
 def test_a_proxy_cuts_a_tls_connection_that_both_ends_are_closing(tmp_path: Path) -> None:
     """As at the end of a test, when the client has just been closed."""
     ends = tls_ends(Authority(tmp_path))

@@ -146,7 +146,7 @@ class TestRefusal:
     def test_request_while_suspended_never_happens(self, proxies: Proxies, connect: Connect) -> None:
         """kazoo queues it, lets the caller give up, and carries it out after reconnecting (zookeeper.md M6)."""
         client, never = connect(proxies.hosts), path()
-        proxies.each(Proxy.refuse)
+        proxies.refuse()
         wait_until(lambda: client.link is Link.SUSPENDED)
         session = client.session
         results: list[object] = []
@@ -171,7 +171,7 @@ class TestRefusal:
         before = client.connections
         client.commit(Transaction("create", "1", (Create(first, b""),)), before)
         session = client.session
-        proxies.each(Proxy.refuse)
+        proxies.refuse()
         wait_until(lambda: client.link is Link.SUSPENDED)
         proxies.each(Proxy.heal)
         connected(client)
@@ -462,7 +462,7 @@ class TestSession:
         others = session_threads()
         client = connect(proxies.hosts, 2.0, on_link=links.append)
         create(client, node, ephemeral=True)
-        proxies.each(Proxy.refuse)
+        proxies.refuse()
         wait_until(lambda: witness.read(node) is None, 30)
         assert client.link is Link.SUSPENDED
         session = client.session
@@ -532,7 +532,7 @@ class TestSession:
 
     def test_starts_without_an_ensemble(self, proxies: Proxies) -> None:
         """``start`` does not wait, and trying goes on until somebody is there."""
-        proxies.each(Proxy.refuse)
+        proxies.refuse()
         client = ZooClient(f"no-such-host.invalid:1,not..even.a.name,{proxies.hosts}", SESSION_S)
         client.start()
         assert isinstance(within(15, lambda: client.wait_connected(1)), Unreachable)

@@ -164,6 +164,10 @@ class Proxy:
         """Reset all connections, and refuse new ones until ``heal``."""
         self._run(self._shut())
 
+    def accept_no_more(self) -> None:
+        """Refuse new connections until ``heal``; those that there are go on."""
+        self._run(self._accept_no_more())
+
     def on_request(self, match: Match, action: Action) -> Trap:
         """Set the (one) trap; it springs once. ``heal`` takes it away, and lets go what it holds.
 
@@ -229,13 +233,16 @@ class Proxy:
             for gate in self._gates.values():
                 gate.set()
 
-    async def _shut(self) -> None:
+    async def _accept_no_more(self) -> None:
         """Nothing is accepted any more once ``_accept`` has ended: an ``asyncio.Server`` that is closed may yet serve what
         it was accepting."""
         if self._accepting is not None:
             self._accepting.cancel()
             await asyncio.gather(self._accepting, return_exceptions=True)
             self._accepting = None
+
+    async def _shut(self) -> None:
+        await self._accept_no_more()
         tasks = [link.task for link in self._links]
         self._reset_all()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -404,6 +411,12 @@ class Proxies:
     def each(self, do: Callable[[Proxy], T]) -> list[T]:
         """E.g. ``proxies.each(Proxy.drop)``: the client is cut from all of them."""
         return [do(proxy) for proxy in self._proxies]
+
+    def refuse(self) -> None:
+        """Reset all connections, and refuse new ones until ``heal``, as one step: a client that one proxy has reset finds
+        no other one that still lets it in."""
+        self.each(Proxy.accept_no_more)
+        self.each(Proxy.refuse)
 
     def close(self) -> None:
         self.each(Proxy.close)
