@@ -138,16 +138,40 @@ def _is_known(record: Notifications, event: JobEvent) -> bool:
 
 def keep(known: dict[EventKey, JobEvent], events: Iterable[JobEvent]) -> None:
     """Adds ``events`` to ``known``. What only the history shows says less than what a view has shown before. What lasts
-    comes after all that is known to have happened."""
+    comes after all that is known to have happened; what it takes the place of, if that was of an earlier attempt, lasts no
+    more and stays as what has happened."""
     for event in events:
         if event.past:
             lasting = known.get((event.uid, event.event, None))
             if event.key in known or (lasting is not None and lasting.attempt == event.attempt):
                 continue
         elif not event.happened:
-            known.pop(event.key, None)
+            before = known.pop(event.key, None)
             known.pop((event.uid, event.event, event.attempt), None)
+            if before is not None and _is_earlier_quarantine(before, event):
+                over = replace(before, past=True)
+                known[over.key] = over
         known[event.key] = event
+
+
+def in_order(known: dict[EventKey, JobEvent]) -> list[tuple[EventKey, JobEvent]]:
+    """Returns ``known`` in the order in which it is to be written down: of one job, the quarantines by their attempts. A
+    record that has a later one takes an earlier one for known."""
+    waiting: dict[str, list[tuple[EventKey, JobEvent]]] = {}
+    for item in known.items():
+        if item[1].event is NotifiedEvent.QUARANTINED:
+            waiting.setdefault(item[1].uid, []).append(item)
+    for items in waiting.values():
+        items.sort(key=lambda item: item[1].attempt, reverse=True)
+    return [
+        waiting[event.uid].pop() if event.event is NotifiedEvent.QUARANTINED else (key, event)
+        for key, event in known.items()
+    ]
+
+
+def _is_earlier_quarantine(event: JobEvent, later: JobEvent) -> bool:
+    """Says whether both are quarantines, and known to be two: an attempt is 0 where it is not known."""
+    return event.event is NotifiedEvent.QUARANTINED and 0 < event.attempt < later.attempt
 
 
 def ended(record: Notifications, event: NotifiedEvent) -> Notifications:

@@ -180,6 +180,14 @@ CAUGHT_BY: dict[str, tuple[str, str]] = {
         NOTIFIER,
         "test_what_was_told_while_it_lasted_is_not_told_again_when_somebody_has_ended_it",
     ),
+    "a-quarantine-that-was-shown-is-written-down-after-a-later-one": (
+        "unit.model.test_notifications",
+        "test_a_quarantine_that_a_view_has_shown_is_written_down_before_a_later_one",
+    ),
+    "a-quarantine-that-was-shown-is-forgotten-with-a-later-one": (
+        "unit.model.test_notifications",
+        "test_what_a_view_has_shown_of_a_quarantine_takes_the_place_of_what_the_record_says",
+    ),
     "what-a-view-has-shown-of-a-quarantine-is-told-beside-what-its-record-says": (
         NOTIFIER,
         "test_a_quarantine_that_a_view_has_shown_is_told_with_what_that_said_though_a_write_has_failed",

@@ -197,6 +197,20 @@ DEFECTS = (
         ),
     ),
     text(
+        "a-quarantine-that-was-shown-is-written-down-after-a-later-one",
+        "§12: of one job, quarantines are written down by their attempts",
+        (
+            notifications.in_order,
+            "items.sort(key=lambda item: item[1].attempt, reverse=True)",
+            "items.reverse()",
+        ),
+    ),
+    text(
+        "a-quarantine-that-was-shown-is-forgotten-with-a-later-one",
+        "§12: each quarantine is told",
+        (notifications.keep, "known[over.key] = over", "pass"),
+    ),
+    text(
         "a-restart-that-was-asked-for-before-the-end-ends-a-quarantine",
         "§12: nothing is told that was not so",
         (

@@ -163,6 +163,8 @@ UNSEEN: dict[str, str] = {
     "a-job-that-fails-forgets-its-quarantines": NOT_MODELLED,
     "a-job-that-comes-back-forgets-its-quarantines": NOT_MODELLED,
     "a-quarantine-is-told-again-when-it-is-over": NOT_MODELLED,
+    "a-quarantine-that-was-shown-is-written-down-after-a-later-one": NOT_MODELLED,
+    "a-quarantine-that-was-shown-is-forgotten-with-a-later-one": NOT_MODELLED,
     "what-a-view-has-shown-of-a-quarantine-is-told-beside-what-its-record-says": NOT_MODELLED,
     "a-restart-that-was-asked-for-before-the-end-ends-a-quarantine": NOT_MODELLED,
     "write-notifications-unguarded-by-epoch": NOT_MODELLED,

@@ -201,6 +201,21 @@ def test_all_is_told_and_nothing_else_and_marked_after_it_was_accepted() -> None
     run_state_machine_as_test(NotifiedHistories, settings=ORDINARY)
 
 
+@pytest.mark.parametrize("fault", ["", "reply lost", "not sent"])
+@pytest.mark.parametrize("later", range(5))
+def test_each_of_several_quarantines_between_two_steps_is_told(later: int, fault: str) -> None:
+    """Found by a random history: the first, which a view had shown, was written down after those that only the record
+    showed, and not at all if the term ended between."""
+    history = NotifiedHistories()
+    history.begins(begun="before")
+    history.job_changes(name="a", what="quarantined", ended_by="resumed", passes=True, cleans=False)
+    for _ in range(later):
+        history.is_quarantined_again(name="a")
+    history.job_changes(name="a", what="fails", ended_by="resumed", passes=True, cleans=False)
+    history.notifier_steps(pick=0, stop=None, fault=fault, passes=True)
+    history.teardown()
+
+
 # -- does it bite? -----------------------------------------------------------------------------------------------------
 
 BY_NAME = {
@@ -240,6 +255,10 @@ UNSEEN: dict[str, str] = {
     "what-has-made-room-is-told-again": "an event that is told too often is told; unit.daemon.leader.test_notifier",
     "what-a-view-has-shown-of-a-quarantine-is-told-beside-what-its-record-says": "a write fails while the first leader with receivers "
     "begins, which is rare; unit.daemon.leader.test_notifier",
+    "a-quarantine-that-was-shown-is-written-down-after-a-later-one": "the term must end between the two writes, which is rare; "
+    "unit.model.test_notifications",
+    "a-quarantine-that-was-shown-is-forgotten-with-a-later-one": "a write must fail before the later one is shown, which is rare; "
+    "unit.model.test_notifications",
     "what-happened-between-two-steps-is-forgotten": "the next view shows it, too, with less text; unit.daemon.leader.test_notifier",
     "a-lag-is-measured-anew-by-each-leader": "no job of this world has a lag; unit.plan.test_job_events",
     "a-window-of-a-lag-outlives-an-idle-query": "no job of this world has a lag; unit.shim.test_queries",

@@ -39,6 +39,7 @@ from supervisor.model.notifications import (
     JobEvent,
     accepted_by,
     ended,
+    in_order,
     keep,
     lasts,
     message_of,
@@ -182,7 +183,7 @@ class Notifier:
             self._executor.commit(lambda context: switch_notifying(context, None, False))
             switch = self._read_switch()
         is_on = switch is not None and switch.record.on
-        for key, event in list(self._unwritten.items()):
+        for key, event in in_order(self._unwritten):
             if event.past or (event.happened and not is_on):
                 self._write_event(key, event, ())
         self._switch(switch, on=True)
@@ -196,7 +197,7 @@ class Notifier:
     def _write_down(self, shown: SeenEvents) -> None:
         """Writes new events down, and the end of those that last."""
         written = 0
-        for key, event in list(self._unwritten.items()):
+        for key, event in in_order(self._unwritten):
             receivers = tuple(
                 each.name for each in self._configuration.receivers if event.event in each.events
             )

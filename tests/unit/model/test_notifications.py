@@ -10,6 +10,7 @@ from supervisor.model.notifications import (
     JobEvent,
     accepted_by,
     ended,
+    in_order,
     keep,
     lasts,
     next_for,
@@ -72,7 +73,22 @@ def test_what_a_view_has_shown_of_a_quarantine_takes_the_place_of_what_the_recor
     known = {}
     keep(known, (QUARANTINED,))
     keep(known, (earlier, PAST, now))
-    assert list(known.values()) == [earlier, now]
+    assert list(known.values()) == [earlier, replace(QUARANTINED, past=True), now]
+
+
+def test_a_quarantine_that_a_view_has_shown_is_written_down_before_a_later_one() -> None:
+    """A record that has the later one would take it for known, whatever came between the two writes."""
+    at_2, at_3 = replace(PAST, attempt=2), replace(PAST, attempt=3)
+    other = replace(QUARANTINED, uid="u-b", name="b", attempt=1)
+    known: dict[EventKey, JobEvent] = {}
+    keep(known, (FAILED, at_2, at_3, other, replace(QUARANTINED, attempt=1)))
+    assert [(event.uid, event.attempt) for _, event in in_order(known)] == [
+        ("u-a", 4),
+        ("u-a", 1),
+        ("u-a", 2),
+        ("u-b", 1),
+        ("u-a", 3),
+    ]
 
 
 def test_a_receiver_gets_the_oldest_that_it_lacks() -> None:
