@@ -37,6 +37,7 @@ from supervisor.clients.kazoo_parts import (
     quiet_logger,
 )
 from supervisor.clock import boottime_s
+from supervisor.growing_pause import GrowingPause
 from supervisor.model.zookeeper_access import ZooKeeperAccess
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ _PING_SHARE = 0.15  # of the session time, without a request (kazoo: 1/3)
 _SILENCE_SHARE = 0.6
 _HANDSHAKE_FACTOR = 2.0  # TLS takes two more round trips than TCP, and some computing
 # between two rounds in which something was found that a person must correct: each makes work for every server
-_CORRECTION_FIRST_S, _CORRECTION_MAX_S = 0.5, 5.0
+_CORRECTION_PAUSE = GrowingPause(first_s=0.5, longest_s=5.0)
 _XID_MAX = 2**31 - 1
 _REFUSALS = (AuthFailedError.code, SessionClosedRequireSaslError.code)
 
@@ -252,9 +253,8 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         if not self._owner.end_round():
             self._rounds_to_correct = 0
             return
-        pause_s = min(_CORRECTION_FIRST_S * 2**self._rounds_to_correct, _CORRECTION_MAX_S)
-        self._rounds_to_correct = min(self._rounds_to_correct + 1, 10)
-        self._owner._stopped.wait(pause_s)
+        self._rounds_to_correct += 1
+        self._owner._stopped.wait(_CORRECTION_PAUSE.after(self._rounds_to_correct))
 
     def _connect_attempt(self, host: str, hostip: str, port: int, retry: Any) -> Any:
         """Tries one server. Returns None, which makes kazoo go on to the next one, also if this one is passed

@@ -22,10 +22,11 @@ from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.coord.term import Term
 from supervisor.coord.trust import mark_restored, record_epoch
 from supervisor.errors import SupervisorError
+from supervisor.growing_pause import GrowingPause
 
 log = structlog.get_logger(__name__)
 
-PAUSE_MIN_S, PAUSE_MAX_S = 0.5, 5.0
+PAUSE = GrowingPause(first_s=0.5, longest_s=5.0)
 
 
 def start_recording(
@@ -67,7 +68,7 @@ def _mark(
             return
         except SupervisorError as error:
             log.warning("restore_not_marked", epoch=epoch, why=str(error))
-            over.wait(PAUSE_MAX_S)
+            over.wait(PAUSE.longest_s)
         except Exception:  # the edge of this thread
             log.exception("epoch_recorder_failed", epoch=epoch)
             return
@@ -80,15 +81,15 @@ def _record(
     announce: Callable[[int | None], None],
     on_recorded: Callable[[], None],
 ) -> None:
-    pause_s = PAUSE_MIN_S
+    failures = 0
     while not term.over.is_set():
         try:
             distrust = record_epoch(store, term.epoch, recent, announce)
         except SupervisorError as error:
-            if pause_s == PAUSE_MIN_S:
+            failures += 1
+            if failures == 1:
                 log.warning("epoch_not_recorded", epoch=term.epoch, why=str(error))
-            term.over.wait(pause_s)
-            pause_s = min(PAUSE_MAX_S, pause_s * 2)
+            term.over.wait(PAUSE.after(failures))
             continue
         except Exception:  # the edge of this thread; unrecorded, the leader starts and cleans nothing
             log.exception("epoch_recorder_failed", epoch=term.epoch)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from supervisor.growing_pause import GrowingPause
 from supervisor.model.bounds import Bytes, Count, Factor, Seconds
 from supervisor.model.phrases import counted
 
@@ -134,8 +135,7 @@ def _delay_s(policy: RestartPolicy, failures: int, seed: str) -> float:
     """
     delay, jitter = policy.initial_s, _jitter(policy)
     if policy.strategy is Strategy.EXPONENTIAL:
-        longest = policy.max_s / (1 + jitter)
-        delay = min(longest, policy.initial_s * 2.0 ** min(max(failures, 1) - 1, 40))
+        delay = GrowingPause(policy.initial_s, policy.max_s / (1 + jitter)).after(failures)
     spread = zlib.crc32(seed.encode()) / 0xFFFFFFFF * 2 - 1  # -1 … 1, stable
     return max(0.0, delay * (1 + jitter * spread))
 

@@ -6,6 +6,7 @@ The functions here are handlers of ``machine.TABLE`` for the stage ``burying``, 
 
 from __future__ import annotations
 
+from supervisor.growing_pause import GrowingPause
 from supervisor.model.exit_evidence import SHELL_SIGNAL_BASE, ExitEvidence, is_telling
 from supervisor.model.exits import ExitVerdict, classify
 from supervisor.model.lease_terms import DOUBT_S, tombstone_from_s
@@ -18,7 +19,7 @@ from supervisor.shim import connection, queries, stopping
 from supervisor.shim.state import Event, Finish, Life, OwnRead, ShimState, Stage
 from supervisor.shim.turn import RETRY_S, Turn
 
-SLOW_RETRY_S = 5.0
+RETRY_PAUSE = GrowingPause(first_s=RETRY_S / 2, longest_s=5.0)
 SLOWEST_RETRY_S = 30.0
 
 
@@ -60,10 +61,10 @@ def recorded(turn: Turn, _: Event) -> None:
 def retry(turn: Turn, _: Event) -> None:
     """Tries the tombstone again until it commits, at growing intervals, for a cluster that is down or was
     restored from an old state."""
-    tries = turn.state.bury_tries
+    tries = turn.state.bury_tries + 1
     waited_s = turn.now_s - (turn.state.empty_at_s or turn.now_s)
-    pause_s = SLOWEST_RETRY_S if waited_s > DOUBT_S else min(SLOW_RETRY_S, RETRY_S * 2 ** min(tries, 5) / 2)
-    turn.set(bury_tries=tries + 1, read_at_s=turn.now_s + pause_s)
+    pause_s = SLOWEST_RETRY_S if waited_s > DOUBT_S else RETRY_PAUSE.after(tries)
+    turn.set(bury_tries=tries, read_at_s=turn.now_s + pause_s)
 
 
 # -- what they share ---------------------------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ DEFECTS = (
     text(
         "refused-as-fast-as-it-can",
         KEPT,
-        (Connection._pause_for_correction, "self._owner._stopped.wait(pause_s)", "pause_s"),
+        (Connection._pause_for_correction, "self._owner._stopped.wait(", "float("),
     ),
     text(
         "server-need-not-know-the-password",

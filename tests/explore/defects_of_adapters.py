@@ -704,7 +704,7 @@ OFFICES = (
         "I10: what is not recorded starts and cleans nothing",
         (
             epoch_recorder._record,
-            "pause_s = min(PAUSE_MAX_S, pause_s * 2)\n            continue",
+            "term.over.wait(PAUSE.after(failures))\n            continue",
             "distrust = None",
         ),
     ),
@@ -716,7 +716,7 @@ OFFICES = (
     text(
         "restore-is-marked-at-the-first-try-only",
         "I10: every later leader finds that the registry was restored",
-        (epoch_recorder._mark, "over.wait(PAUSE_MAX_S)", "return"),
+        (epoch_recorder._mark, "over.wait(PAUSE.longest_s)", "return"),
     ),
     text(
         "term-that-is-over-says-that-it-records", TERM, (Contender._publish_recording, "term.check()", "pass")

@@ -17,6 +17,7 @@ import pytest
 from supervisor.clients.store import s3_objects, s3_pacing
 from supervisor.clients.store.area import Area, Item, open_area
 from supervisor.errors import AccessDenied, Conflict, NotFound, Unreachable
+from supervisor.growing_pause import GrowingPause
 from supervisor.spec.s3a import S3Access
 from tests.fakes import faulty_s3
 from tests.fakes.faulty_s3 import Fault, FaultyS3, Handler, refuse
@@ -111,7 +112,7 @@ def stage(moto_server: MotoServer) -> Iterator[Scene]:
         backend.put_object(Bucket=bucket, Key=f"ck/{key}", Body=content)
     with pytest.MonkeyPatch.context() as patch:
         use_only(patch, moto_server.env)
-        patch.setattr(s3_pacing, "BACKOFF_FIRST_S", 0.002)
+        patch.setattr(s3_pacing, "BACKOFF", GrowingPause(0.004, 2.0))
         patch.setattr(s3_objects, "PARTS_ABOVE_BYTES", 5 * 2**20)
         patch.setattr(s3_objects, "PART_BYTES", 5 * 2**20)
         patch.setattr(s3_objects, "COPY_DEADLINE_S", 0.0)
@@ -331,7 +332,5 @@ def test_the_pauses_of_a_storm_grow_and_are_random_within_their_bounds(
     scene.server.aim(KINDS[kind], [refuse(503, "ServiceUnavailable")] * 12)
     scene.call(kind, scene.patient)
     widest = [high for _, high in asked]
-    assert widest == [
-        min(s3_pacing.BACKOFF_MAX_S, s3_pacing.BACKOFF_FIRST_S * 2**n) for n in [*range(1, 11), 10, 10]
-    ]
+    assert widest == [s3_pacing.BACKOFF.after(n) for n in range(1, 13)]
     assert scene.sent(kind) == 13

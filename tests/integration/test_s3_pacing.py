@@ -14,6 +14,7 @@ from supervisor.clients.store.deadline import Bounded, Budget
 from supervisor.clients.store.s3 import S3Store
 from supervisor.clients.store.s3_pacing import CALM_S, FLOOR_PER_S, RequestPace
 from supervisor.errors import Unreachable
+from supervisor.growing_pause import GrowingPause
 from tests.fakes.faulty_s3 import FaultyS3, refuse
 from tests.testbed.moto import MotoServer
 from tests.waiting import wait_until
@@ -34,7 +35,7 @@ def test_a_storm_of_many_operations_is_few_requests(
     server: FaultyS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a common pace, each of them asks every few milliseconds."""
-    monkeypatch.setattr(s3_pacing, "BACKOFF_FIRST_S", 0.001)
+    monkeypatch.setattr(s3_pacing, "BACKOFF", GrowingPause(0.002, 2.0))
     store = S3Store("bucket", "p", server.endpoint_url, deadline_s=3.0)
     server.always = SLOW_DOWN
     with pytest.raises(Unreachable, match="SlowDown"):

@@ -31,7 +31,7 @@ from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
 from supervisor.daemon.leader import deliveries as deliveries_module
 from supervisor.daemon.leader import notifier as notifier_module
-from supervisor.daemon.leader.deliveries import AGAIN_MAX_S, Deliveries, Receiver
+from supervisor.daemon.leader.deliveries import RETRY_PAUSE, Deliveries, Receiver
 from supervisor.daemon.leader.notifier import READ_EVERY_S, Notifier, NotifyConfiguration
 from supervisor.daemon.leader.notifier_inbox import NotifierInbox
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
@@ -685,7 +685,7 @@ class NotifyingWorld:
         self.lead()
         leader = self.leaders[-1]
         for _ in range(STEPS_MAX):
-            self.now_s += READ_EVERY_S + AGAIN_MAX_S
+            self.now_s += READ_EVERY_S + RETRY_PAUSE.longest_s
             for name in self.uids:
                 self.cleans(name)
             self.passes(leader)

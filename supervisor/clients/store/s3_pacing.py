@@ -28,9 +28,10 @@ from tenacity import RetryCallState, Retrying, retry_if_exception
 from supervisor.clients.store.deadline import Budget
 from supervisor.clients.store.local import TargetTrouble
 from supervisor.errors import SupervisorError, Unreachable
+from supervisor.growing_pause import GrowingPause
 
-BACKOFF_FIRST_S = 0.1
-BACKOFF_MAX_S = 2.0
+BACKOFF = GrowingPause(first_s=0.2, longest_s=2.0)
+"""The widest pause; each try waits a random part of it."""
 CALM_S = 30.0
 """So many seconds after the last complaint there is no limit any more."""
 FLOOR_PER_S = 5.0
@@ -41,8 +42,8 @@ def attempts(budget: Budget) -> Retrying:
     """Repeats an operation on errors that may pass, with full jitter, while the budget lasts."""
 
     def pause_s(state: RetryCallState) -> float:
-        widest_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(state.attempt_number, 10))
-        return min(random.uniform(BACKOFF_FIRST_S / 2, widest_s), budget.remaining_s())
+        widest_s = BACKOFF.after(state.attempt_number)
+        return min(random.uniform(BACKOFF.first_s / 4, widest_s), budget.remaining_s())
 
     def note(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None

@@ -21,6 +21,7 @@ from supervisor.clusters.application import Application, ClusterClient, ClusterS
 from supervisor.clusters.leftovers import holds_something, of_job
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import SupervisorError
+from supervisor.growing_pause import GrowingPause
 from supervisor.metrics import Metrics
 from supervisor.model.launch import Launch
 from supervisor.model.records import Assignment, Ownership
@@ -30,7 +31,7 @@ log = structlog.get_logger(__name__)
 PATIENCE_S = 60.0
 SETTLED_AFTER_S = 5.0
 """A driver that was killed while it asked for its application may get it a moment later."""
-FIRST_PAUSE_S, PAUSE_MAX_S = 1.0, 10.0
+PAUSE = GrowingPause(first_s=1.0, longest_s=10.0)
 CALL_S = 10.0
 REQUESTS_MAX = 1_000
 
@@ -46,7 +47,7 @@ class EndRequest:
     why: str
     asked_at_s: float
     due_at_s: float
-    pause_s: float = FIRST_PAUSE_S
+    failures: int = 0
 
 
 class ClusterLeftovers:
@@ -132,11 +133,12 @@ class ClusterLeftovers:
         with self._lock:
             if self._requests.get(key) != request:
                 return
-            if is_done or now_s + request.pause_s > request.asked_at_s + PATIENCE_S:
+            failures = request.failures + 1
+            due_at_s = now_s + PAUSE.after(failures)
+            if is_done or due_at_s > request.asked_at_s + PATIENCE_S:
                 del self._requests[key]
                 return
-            pause_s = min(PAUSE_MAX_S, 2 * request.pause_s)
-            self._requests[key] = replace(request, due_at_s=now_s + request.pause_s, pause_s=pause_s)
+            self._requests[key] = replace(request, due_at_s=due_at_s, failures=failures)
 
     def _carry_out(self, request: EndRequest, silent: set[str]) -> bool:
         """Lists, reads the registry, and ends what is over. Returns whether nothing is left, and nothing can come any

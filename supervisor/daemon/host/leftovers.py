@@ -18,6 +18,7 @@ import structlog
 
 from supervisor.clients.channel import CHANNEL, DRIVERS_OWN, let_pass, user_of
 from supervisor.clients.emptying import empty_as, remove
+from supervisor.growing_pause import GrowingPause
 from supervisor.model.host_directories import CWD, LEFTOVERS, SCRATCH
 
 log = structlog.get_logger(__name__)
@@ -26,7 +27,7 @@ WRITTEN: Final = (CWD, SCRATCH, f"{CHANNEL}/{DRIVERS_OWN}")
 """What the driver could write to, below a directory that is the supervisor's own. Versions before had the first one in
 that of the attempt."""
 LIMIT_S: Final = 5.0
-PAUSE_MAX_S: Final = 300.0
+PAUSE: Final = GrowingPause(first_s=1.0, longest_s=300.0)
 
 
 class Leftovers:
@@ -35,7 +36,7 @@ class Leftovers:
     def __init__(self, parent: Path) -> None:
         self._directory = parent / LEFTOVERS
         # by name: when it is tried again, and the pause then
-        self._pauses: dict[str, tuple[float, float]] = {}
+        self._pauses: dict[str, tuple[float, int]] = {}
 
     def put_aside_of_users(self, directory: Path) -> bool:
         """Puts the directory aside if a driver of another user could write to it; returns whether it did. Raises
@@ -65,13 +66,13 @@ class Leftovers:
         for directory in there:
             if time.monotonic() >= until_at_s:
                 return
-            at_s, pause_s = self._pauses.get(directory.name, (0.0, 0.0))
+            at_s, failures = self._pauses.get(directory.name, (0.0, 0))
             if now_s < at_s or self._remove(directory, until_at_s - time.monotonic()):
                 continue
-            if not pause_s:
+            if not failures:
                 log.warning("leftovers_not_removed", directory=str(directory), next="tried again")
-            pause_s = min(PAUSE_MAX_S, max(1.0, 2 * pause_s))
-            self._pauses[directory.name] = now_s + pause_s, pause_s
+            failures += 1
+            self._pauses[directory.name] = now_s + PAUSE.after(failures), failures
 
     def _remove(self, directory: Path, limit_s: float) -> bool:
         """Removes one; returns whether it is gone."""

@@ -32,6 +32,7 @@ from supervisor.clients.threads import TurnLoop
 from supervisor.daemon.host.running_uploads import RunningUploads, log_missing
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
+from supervisor.growing_pause import GrowingPause
 from supervisor.model.launch import Launch
 from supervisor.model.records import Ownership
 from supervisor.model.state import is_attempt_over
@@ -48,7 +49,7 @@ WAITING: Final = ".uploads"
 PERIOD_S: Final = 5.0
 OUTPUTS: Final = "outputs"
 PIECES: Final = "pieces"
-PAUSE_MAX_S: Final = 300.0
+PAUSE: Final = GrowingPause(first_s=PERIOD_S, longest_s=300.0)
 NAMES_MAX: Final = 10_000
 _NAME: Final = re.compile(rf"({NAME_PATTERN})\.([0-9a-z-]{{1,64}})\.([1-9][0-9]{{0,8}})\.([1-9][0-9]{{0,3}})")
 
@@ -112,7 +113,7 @@ class LogUploads:
         self._logs = logs
         self._set_waiting = set_waiting
         self._running = RunningUploads(log_dir, logs, lambda: not self._loop.is_stopping)
-        self._pause_s = PERIOD_S
+        self._failures = 0
         self._refused: dict[str, str] = {}
         self._logged: dict[str, type[SupervisorError]] = {}
         self._boundary = ErrorBoundary("log-uploads")
@@ -171,10 +172,10 @@ class LogUploads:
     def _pause_after(self, is_done: bool) -> float:
         """Returns the seconds after which to look again."""
         if is_done:
-            self._pause_s = PERIOD_S
+            self._failures = 0
             return PERIOD_S
-        pause_s, self._pause_s = self._pause_s, min(PAUSE_MAX_S, 2 * self._pause_s)
-        return min(pause_s, self._running.shortest_s())
+        self._failures += 1
+        return min(PAUSE.after(self._failures), self._running.shortest_s())
 
     def _keep_names(self, hosted: Mapping[str, Launch]) -> None:
         """Puts the names of what runs, and of what has ended, where they outlive this host. Raises OSError."""

@@ -21,13 +21,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from supervisor.growing_pause import GrowingPause
 from supervisor.model.launch import NO_ATTEMPT
 from supervisor.model.phrases import all_its
 from supervisor.model.records import Assignment, Preparation, PreparedDriver, PrepareLevel
 from supervisor.model.root_cause import cause_text
 from supervisor.records.layout import request_name
 
-FIRST_PAUSE_S, PAUSE_MAX_S = 5.0, 300.0
+RETRY_PAUSE = GrowingPause(first_s=5.0, longest_s=300.0)
 WHY_MAX_BYTES = 160
 
 
@@ -344,8 +345,3 @@ def _described(
 
 def _short(why: str) -> str:
     return cause_text(why, WHY_MAX_BYTES)
-
-
-def pause_s(tries: int) -> float:
-    """Returns the pause after the failure number ``tries``, from 1 on."""
-    return float(min(PAUSE_MAX_S, FIRST_PAUSE_S * 2 ** min(tries - 1, 10)))

@@ -22,6 +22,7 @@ from supervisor.clock import boottime_s, wall_iso
 from supervisor.daemon.host.attempt_reporter import report
 from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.daemon.host.prepared import (
+    RETRY_PAUSE,
     HostCapacity,
     HostLoad,
     KeptDriver,
@@ -30,7 +31,6 @@ from supervisor.daemon.host.prepared import (
     RequestedDriver,
     decide,
     overfull,
-    pause_s,
 )
 from supervisor.errors import Corrupt
 from supervisor.model.launch import Launch
@@ -201,7 +201,7 @@ class PreparedDrivers:
         with self._lock:
             before = self._books.pauses.get(entry)
             tries = 1 if before is None else before.tries + 1
-            pause = pause_s(tries)
+            pause = RETRY_PAUSE.after(tries)
             self._books.pauses[entry] = PreparePause(why, tries, boottime_s() + pause, passing, refused)
         uid, _, revision = entry.rpartition(".")
         next_step = f"tried again after {pause:g} s"

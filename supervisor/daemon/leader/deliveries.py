@@ -17,6 +17,7 @@ import structlog
 
 from supervisor.clients.threads import run_in_thread
 from supervisor.errors import SupervisorError
+from supervisor.growing_pause import GrowingPause
 from supervisor.metrics import Metrics
 from supervisor.model.notifications import notification_id
 from supervisor.model.records import Notification, Notifications, NotifiedEvent
@@ -25,8 +26,7 @@ log = structlog.get_logger(__name__)
 
 IN_FLIGHT_MAX: Final = 4
 """So many messages are on their way to one receiver at a time."""
-AGAIN_FIRST_S: Final = 5.0
-AGAIN_MAX_S: Final = 600.0
+RETRY_PAUSE: Final = GrowingPause(first_s=5.0, longest_s=600.0)
 
 
 class Receiver(NamedTuple):
@@ -128,8 +128,8 @@ class Deliveries:
         log.info("notification_sent", receiver=key[0], id=notification_id(key[1], task.entry))
 
     def _failed(self, key: tuple[str, str], task: SendingToReceiver, why: str) -> None:
-        wait_s = min(AGAIN_MAX_S, AGAIN_FIRST_S * 2.0 ** min(task.failures, 16))
         task.failures += 1
+        wait_s = RETRY_PAUSE.after(task.failures)
         task.next_at_s = self._clock() + wait_s
         self._metrics.count_notification(key[0], "failed")
         log.warning(

@@ -32,6 +32,7 @@ from supervisor.errors import (
     OutcomeUnknown,
     SupervisorError,
 )
+from supervisor.growing_pause import GrowingPause
 from supervisor.model.checkpoint_expectation import place_of, query_ids_at
 from supervisor.model.deletable import why_not_deletable
 from supervisor.model.records import CheckpointClaim, CheckpointState, Ownership, PendingDeletion, Result
@@ -47,8 +48,7 @@ log = structlog.get_logger(__name__)
 
 TICK_S = 1.0
 READ_EVERY_S = 600.0
-AGAIN_FIRST_S = 5.0
-AGAIN_MAX_S = 600.0
+RETRY_PAUSE = GrowingPause(first_s=5.0, longest_s=600.0)
 
 AccessTo = Callable[[str, PendingDeletion], S3Access]
 Open = Callable[[str, S3Access], Removal]
@@ -65,7 +65,7 @@ class LocationDeletion:
     removal: Removal | None = None
     objects: int = 0
     next_at_s: float = 0.0
-    again_s: float = AGAIN_FIRST_S
+    failures: int = 0
     logged: str = ""
     recognised: bool = False
 
@@ -130,7 +130,7 @@ class Remover:
             except NotLeader:
                 return
             except SupervisorError as error:
-                wait_s = AGAIN_FIRST_S
+                wait_s = RETRY_PAUSE.first_s
                 log.warning(
                     "deletion_not_looked_at", epoch=self._term.epoch, why=str(error), next="tried again later"
                 )
@@ -191,8 +191,8 @@ class Remover:
         return False
 
     def _put_off(self, job: LocationDeletion) -> None:
-        job.next_at_s = self._clock() + job.again_s
-        job.again_s = min(AGAIN_MAX_S, 2 * job.again_s)
+        job.failures += 1
+        job.next_at_s = self._clock() + RETRY_PAUSE.after(job.failures)
 
     def _read(self, path: str) -> ClaimUnderDeletion | None:
         """Reads the records of a pending deletion. Returns None if its claim was given up or can't be read
@@ -239,7 +239,7 @@ class Remover:
             if removal.unanswered:
                 job.unsure_at_s = self._clock()
         job.objects += removed.objects
-        job.again_s, job.logged = AGAIN_FIRST_S, ""
+        job.failures, job.logged = 0, ""
         if removed.left:
             return True
         return self._finish(job, now, removal)

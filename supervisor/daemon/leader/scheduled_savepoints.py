@@ -31,6 +31,7 @@ from supervisor.coord.term import Term
 from supervisor.daemon.leader.savepoint_task import SavepointTasks, WantedSavepoint
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import Conflict, NotFound, NotYet, SupervisorError
+from supervisor.growing_pause import GrowingPause
 from supervisor.metrics import Metrics, SavepointAge
 from supervisor.model.location import normalise
 from supervisor.model.records import Desired, JobRef
@@ -238,7 +239,7 @@ class ScheduledSavepoints:
         with self._lock:
             savepoint_status = self._statuses.get(job.name)
         failures = savepoint_status.failures + 1 if savepoint_status is not None else 1
-        wait_s = min(first_s * 2.0 ** min(failures - 1, 16), RETRY_MAX_S, job.policy.every_s)
+        wait_s = GrowingPause(first_s, min(RETRY_MAX_S, job.policy.every_s)).after(failures)
         self._note(job, check_at_s=self._clock() + wait_s, failures=failures)
         return wait_s
 

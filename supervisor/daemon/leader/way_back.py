@@ -25,6 +25,7 @@ from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import Conflict, Corrupt, InvalidInput, NotFound, NotYet, SupervisorError
+from supervisor.growing_pause import GrowingPause
 from supervisor.model.actions import Plan
 from supervisor.model.records import JobRef, Ownership
 from supervisor.model.seen import Found
@@ -34,8 +35,7 @@ log = structlog.get_logger(__name__)
 
 WORKERS: Final = 4
 TICK_S: Final = 0.5
-RETRY_S: Final = 5.0
-RETRY_MAX_S: Final = 60.0
+RETRY_PAUSE: Final = GrowingPause(first_s=5.0, longest_s=60.0)
 FOR_GOOD: Final = (Conflict, Corrupt, InvalidInput, NotFound)
 """After these errors of a restore no other try would help."""
 
@@ -197,8 +197,8 @@ class WayBack:
     def _failed(self, wanted: WayBackTask, job: JobRef, error: SupervisorError) -> None:
         why = str(error)
         with self._lock:
-            wait_s = min(RETRY_S * 2.0 ** min(wanted.failures, 10), RETRY_MAX_S)
             wanted.failures += 1
+            wait_s = RETRY_PAUSE.after(wanted.failures)
             wanted.next_at_s = self._clock() + wait_s
             if wanted.restores:
                 for_good = isinstance(error, FOR_GOOD)

@@ -24,6 +24,7 @@ from supervisor.daemon.host.agent import Agent
 from supervisor.daemon.host.hosted_attempts import HostedState
 from supervisor.daemon.host.launcher import Refused, TrustCheck
 from supervisor.daemon.host.prepared import (
+    RETRY_PAUSE,
     HostCapacity,
     HostLoad,
     KeptDriver,
@@ -32,7 +33,6 @@ from supervisor.daemon.host.prepared import (
     RequestedDriver,
     decide,
     no_assignment_yet,
-    pause_s,
 )
 from supervisor.daemon.leader.controller import Controller
 from supervisor.daemon.leader.leader import Leader
@@ -221,7 +221,7 @@ class SimPrepared:
     def failed(self, entry: str, why: str) -> None:
         before = self._failures.get(entry)
         tries = 1 if before is None else before.tries + 1
-        self._failures[entry] = PreparePause(why, tries, self._world.boottime_s() + pause_s(tries))
+        self._failures[entry] = PreparePause(why, tries, self._world.boottime_s() + RETRY_PAUSE.after(tries))
 
 
 class SimStarter:

@@ -23,6 +23,7 @@ from supervisor.coord.election import Author
 from supervisor.coord.epoch_recorder import start_recording
 from supervisor.coord.term import Term
 from supervisor.errors import NotLeader, NotSent, Unreachable
+from supervisor.growing_pause import GrowingPause
 from supervisor.model.transaction import Create, Transaction
 from tests.fakes.zookeeper import MemoryClient, MemoryZoo
 from tests.unit.coord.rig import PATHS, MemoryEpochs, Rig, bootstrapped
@@ -259,7 +260,7 @@ def test_an_epoch_is_recorded_when_the_store_has_it_and_while_the_term_lasts(
 
 
 def test_a_restore_is_marked_when_the_store_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(epoch_recorder, "PAUSE_MAX_S", 0.01)
+    monkeypatch.setattr(epoch_recorder, "PAUSE", GrowingPause(0.01, 0.01))
     store = MemoryEpochs()
     store.down = True
     thread = epoch_recorder.start_marking(

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from supervisor.clients.store.files import FileStore
 from supervisor.daemon.host import log_uploads
-from supervisor.daemon.host.log_uploads import ENDED, PAUSE_MAX_S, PERIOD_S, WAITING, LogUploads
+from supervisor.daemon.host.log_uploads import ENDED, PAUSE, PERIOD_S, WAITING, LogUploads
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
 from supervisor.model.launch import NO_ATTEMPT, Launch
 from supervisor.model.records import Ownership, OwnState
@@ -195,7 +195,9 @@ def test_a_store_that_takes_nothing_is_asked_again_also_after_a_restart(
     for _ in range(10):
         pauses.append(uploading.turn())
         assert uploading.logged == ([] if len(pauses) > 1 else ["log_uploads_wait"])
-    assert pauses[:3] == [PERIOD_S, 2 * PERIOD_S, 4 * PERIOD_S] and max(pauses) == pauses[-1] == PAUSE_MAX_S
+    assert (
+        pauses[:3] == [PERIOD_S, 2 * PERIOD_S, 4 * PERIOD_S] and max(pauses) == pauses[-1] == PAUSE.longest_s
+    )
     uploading.restart()
     uploading.trouble = None
     assert uploading.turn() == PERIOD_S

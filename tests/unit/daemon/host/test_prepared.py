@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from supervisor.daemon.host.prepared import (
-    PAUSE_MAX_S,
+    RETRY_PAUSE,
     WHY_MAX_BYTES,
     HostCapacity,
     HostLoad,
@@ -19,7 +19,6 @@ from supervisor.daemon.host.prepared import (
     PreparePause,
     RequestedDriver,
     decide,
-    pause_s,
 )
 from supervisor.model.records import BlobRef, Preparation, PreparedDriver, PrepareLevel
 from tests.unit.daemon.host.prepared_bench import request
@@ -154,8 +153,8 @@ def test_after_a_failure_there_is_a_pause() -> None:
     assert begun(decision) == [] and said(decision) == [("uid-a", False, "no answer")]
     pauses = {"uid-a.1": PreparePause("no answer", 1, NOW_S)}
     assert begun(decided(asked(request()), pauses=pauses)) == ["uid-a.1"]
-    pauses = [pause_s(tries) for tries in range(1, 40)]
-    assert pauses == sorted(pauses) and pauses[0] == 5.0 and pauses[-1] == PAUSE_MAX_S
+    pauses = [RETRY_PAUSE.after(tries) for tries in range(1, 40)]
+    assert pauses == sorted(pauses) and pauses[0] == 5.0 and pauses[-1] == RETRY_PAUSE.longest_s
 
 
 def test_what_may_pass_is_told_as_such() -> None:

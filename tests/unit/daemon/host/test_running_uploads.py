@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from supervisor.clients.store.base import StoreEntry
 from supervisor.daemon.host import running_uploads
-from supervisor.daemon.host.log_uploads import PAUSE_MAX_S, PERIOD_S
+from supervisor.daemon.host.log_uploads import PAUSE, PERIOD_S
 from supervisor.daemon.host.running_uploads import DROP_AFTER_S, RunningUploads
 from supervisor.errors import AccessDenied, SupervisorError, Unreachable
 from supervisor.model.records import OwnState
@@ -187,7 +187,7 @@ def test_a_store_that_takes_nothing_is_asked_again_and_counted(
         pauses.append(running.turn_after(pauses[-1]))
         assert running.logged == []
     assert pauses[:4] == [PERIOD_S, 2 * PERIOD_S, 4 * PERIOD_S, 8 * PERIOD_S]
-    assert max(pauses) == 60.0 < PAUSE_MAX_S and running.counted[-1] == 1
+    assert max(pauses) == 60.0 < PAUSE.longest_s and running.counted[-1] == 1
     running.trouble = None
     assert running.turn_after(60.0) == PERIOD_S
     assert running.copied() == b"one\n" and running.counted[-1] == 0

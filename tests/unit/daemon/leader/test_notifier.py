@@ -12,7 +12,7 @@ import pytest
 
 from supervisor.clients.threads import run_in_thread
 from supervisor.daemon.leader import notifier_inbox
-from supervisor.daemon.leader.deliveries import AGAIN_FIRST_S, IN_FLIGHT_MAX
+from supervisor.daemon.leader.deliveries import IN_FLIGHT_MAX, RETRY_PAUSE
 from supervisor.daemon.leader.notifier import NotifyConfiguration
 from supervisor.daemon.leader.notifier_inbox import NotifierInbox
 from supervisor.model.actions import Plan
@@ -70,7 +70,7 @@ def test_a_receiver_is_marked_after_it_has_accepted_and_by_itself() -> None:
         goes_on(world)
         assert pending(world, "a") == [("failures",)]
         assert on_its_way(world) == []
-        world.now_s += AGAIN_FIRST_S
+        world.now_s += RETRY_PAUSE.first_s
         goes_on(world)
         assert on_its_way(world) == [("failures", "failed.1")]
 
@@ -407,7 +407,7 @@ def test_what_is_over_before_it_was_sent_is_sent_all_the_same() -> None:
         goes_on(world)
         (entry,) = world.records()[world.uids["a"]].entries
         assert entry.over and entry.pending == ("every",)
-        world.now_s += AGAIN_FIRST_S
+        world.now_s += RETRY_PAUSE.first_s
         goes_on(world)
         assert on_its_way(world) == [("every", "quarantined.1")]
 
@@ -446,7 +446,7 @@ def test_messages_about_a_job_go_out_in_order_and_those_about_others_do_not_wait
         goes_on(world)
         assert about("a") == [("failures", "failed.3")], "the first one is put off, and nothing overtakes it"
         assert about("b") == [("every", "failed.1"), ("failures", "failed.1")]
-        world.now_s += AGAIN_FIRST_S
+        world.now_s += RETRY_PAUSE.first_s
         goes_on(world)
         assert about("a") == [("failures", "failed.3"), ("every", "rolled_back.2")]
         world.answers(next(each for each in world.in_flight if "rolled_back" in each.message_id), "accepted")
@@ -480,7 +480,7 @@ def test_every_try_has_the_same_id() -> None:
         world.answers(one_to(world, "failures"), "accepted")
         world.answers(one_to(world, "every"), "lost")
         goes_on(world)
-        world.now_s += AGAIN_FIRST_S
+        world.now_s += RETRY_PAUSE.first_s
         goes_on(world)
         assert {each.message_id for each in world.in_flight} == ids
 

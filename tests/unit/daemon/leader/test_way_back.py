@@ -11,7 +11,7 @@ import pytest
 
 from supervisor.clients.task_child import TaskEnded
 from supervisor.daemon.leader.update_savepoint_task import surplus_of
-from supervisor.daemon.leader.way_back import RETRY_S, WORKERS, WayBack
+from supervisor.daemon.leader.way_back import RETRY_PAUSE, WORKERS, WayBack
 from supervisor.errors import Conflict, InvalidInput, NotFound, NotYet, SupervisorError, Unreachable
 from supervisor.model.actions import GiveUpdateUp, Note, Plan
 from supervisor.model.records import JobRef, Ownership
@@ -166,7 +166,7 @@ def test_what_has_failed_is_told_and_tried_again_later(leader_rig: Rig) -> None:
         assert saved is not None and saved.since_at_s == NOW_S and not saved.for_good
         told.append((saved.why, saved.nothing))
         leader_rig.serve()
-        leader_rig.now_s += 4 * RETRY_S
+        leader_rig.now_s += 4 * RETRY_PAUSE.first_s
     assert told == [("no store", False), ("no batch", True), ("worse", False)]
     assert leader_rig.work.did == ["save"] * 3
     leader_rig.serve()
