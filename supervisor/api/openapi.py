@@ -42,7 +42,8 @@ _REF: Final = "#/components/schemas/{model}"
 @cache
 def openapi_document() -> dict[str, Any]:
     """Returns the document."""
-    described = [route for route in (*ROUTES, *WRITE_ROUTES) if route.document is not None]
+    every: tuple[Route | WriteRoute, ...] = (*ROUTES, *WRITE_ROUTES)
+    described = [route for route in every if route.document is not None]
     events = {name: document for route in ROUTES for name, document in route.events}
     types = [*(route.document for route in described), *events.values(), ErrorDocument]
     schemas, components = schema_components(types, ref_template=_REF.format(model="{name}"))
@@ -128,9 +129,9 @@ def _write(
     route: WriteRoute, answer: dict[str, Any], error: dict[str, Any], requests: dict[str, Any]
 ) -> dict[str, Any]:
     """Describes a write, and puts the schemas of its body into ``requests``."""
-    schema = route.request.model_json_schema(ref_template=_REF)
+    schema = route.body.model_json_schema(ref_template=_REF)
     requests.update(schema.pop("$defs", {}))
-    requests[route.request.__name__] = schema
+    requests[route.body.__name__] = schema
     errors = {code: why for code, why in _ERRORS.items() if code != "421"} | _OF_WRITES
     refused = answer if route.document is ApplyDocument else error
     key = {
@@ -146,7 +147,7 @@ def _write(
         "parameters": [*_name(route), key],
         "requestBody": {
             "required": True,
-            "content": _json({"$ref": _REF.format(model=route.request.__name__)}),
+            "content": _json({"$ref": _REF.format(model=route.body.__name__)}),
         },
         "responses": {
             "200": {"description": "It is done, and durable.", "content": _json(answer)},

@@ -1,4 +1,4 @@
-"""Asks the API of a supervisor to write, for the command line (``cli.change_over_api`` and ``cli.apply_over_api``).
+"""Asks the API of a supervisor to write, for the command line (``cli.gateway`` and ``cli.apply_over_api``).
 
 Each request has a key of its own and is sent once. It is sent again, with the same key, only after the server has said
 that nothing was begun. If the connection ends before the answer, the outcome is unknown: that is said, as for a write to
@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from supervisor.api.client import ApiClient
-from supervisor.api.routes import PREFIX
+from supervisor.api.routes import NAME, PREFIX
 from supervisor.api.write_head import KEY_HEADER
-from supervisor.api.write_requests import BUNDLE_MAX_BYTES, FILES_MAX
-from supervisor.api.write_routes import APPLY_ANSWER_S, BUNDLE_S, JOB_ANSWER_S
+from supervisor.api.write_routes import BUNDLE_MAX_BYTES, ROUTE_OF, body_of
 from supervisor.clients.web import WebAnswer, WebRequest
 from supervisor.clock import boottime_s
 from supervisor.errors import InvalidInput, NotSent, OutcomeUnknown, SupervisorError, Unreachable
 from supervisor.operations.apply import Applied, AppliedAction, Difference
-from supervisor.operations.bundle import BundleWish
+from supervisor.operations.bundle import FILES_MAX, ApplyRequest, BundleFile
 from supervisor.operations.jobs import Did, Done
+from supervisor.operations.requests import JobRequest, WriteRequest
 
 SPARE_S: Final = 10.0
 """The client waits so much longer than the server, which knows better what came about."""
@@ -60,37 +60,28 @@ class WriteClient:
             raise InvalidInput("writes go over TLS only", "give --server https://HOST:PORT")
         self._api = api
 
-    def change(self, verb: str, name: str, options: Mapping[str, Any]) -> RemoteDone:
-        """Has the server cancel, suspend, resume or restart a job. Raises what the command line raises, and
-        OutcomeUnknown."""
-        document = self._post(f"/jobs/{name}/{verb}", options, JOB_ANSWER_S)
+    def write(self, request: JobRequest) -> RemoteDone:
+        """Has the server carry ``request`` out. Raises what the command line raises, and OutcomeUnknown."""
+        document = self._post(request, request.name)
         try:
             done = Done(str(document["name"]), str(document["uid"]), Did(document["did"]))
             return RemoteDone(done, _texts(document["notices"]))
         except (KeyError, TypeError, ValueError):
             raise _odd() from None
 
-    def apply(self, wish: BundleWish, files: Mapping[str, Path]) -> RemoteApplied:
-        """Has the server apply the specs of ``wish``, which are among ``files``: by the path that it is told, each with
-        where it lies here. Raises as ``change`` does, and InvalidInput for what is too large or can't be read."""
-        request = {
-            "specs": list(wish.specs),
-            "files": _sent(files),
-            "set": list(wish.changes),
-            "again": wish.again,
-            "dry_run": wish.dry_run,
-        }
-        if wish.differences:  # a server of the version before refuses what it does not know
-            request["differences"] = True
-        document = self._post("/apply", request, BUNDLE_S + APPLY_ANSWER_S)
+    def apply(self, request: ApplyRequest) -> RemoteApplied:
+        """Has the server apply specs. Raises as ``write`` does, and InvalidInput for what is too large."""
+        document = self._post(request)
         try:
             applied = [_applied(each) for each in document["applied"]]
             return RemoteApplied(applied, _texts(document["notices"]))
         except (KeyError, TypeError, ValueError):
             raise _odd() from None
 
-    def _post(self, path: str, document: Any, answer_s: float) -> dict[str, Any]:
-        key, body = secrets.token_hex(16), json.dumps(document).encode()
+    def _post(self, request: WriteRequest[Any], name: str = "") -> dict[str, Any]:
+        route = ROUTE_OF[type(request)]
+        path, answer_s = route.path.replace(NAME, name), route.body_s + route.answer_s
+        key, body = secrets.token_hex(16), json.dumps(body_of(request)).encode()
         if len(body) > BUNDLE_MAX_BYTES:
             raise InvalidInput(
                 f"what is to be sent is larger than {BUNDLE_MAX_BYTES >> 20} MiB",
@@ -118,7 +109,9 @@ class WriteClient:
             raise OutcomeUnknown(f"the outcome is unknown: {error.complaint.what}", ASK_AGAIN) from None
 
 
-def _sent(files: Mapping[str, Path]) -> list[dict[str, str]]:
+def bundle_files(files: Mapping[str, Path]) -> list[BundleFile]:
+    """Returns what is in ``files``, which have the paths that the server is told. Raises InvalidInput for what is too large
+    or can't be read."""
     if len(files) > FILES_MAX:
         raise InvalidInput(f"these are more than {FILES_MAX} files", "apply fewer specs at once")
     size = 0
@@ -134,7 +127,7 @@ def _sent(files: Mapping[str, Path]) -> list[dict[str, str]]:
             )
     try:
         return [
-            {"path": name, "base64": base64.b64encode(path.read_bytes()).decode()}
+            BundleFile(path=name, base64=base64.b64encode(path.read_bytes()).decode())
             for name, path in files.items()
         ]
     except OSError as error:

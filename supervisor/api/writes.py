@@ -3,20 +3,16 @@ lines of the audit.
 
 ``daemon.process.api_server`` calls it, after it has checked that an operator's token was shown over TLS. Who asks is what
 the supervisor knows itself: the name of the token's file, and the address of the connection. A body is hostile: pydantic
-judges it (``api.write_requests``), and what an apply brings is kept apart from this host (``operations.bundle``).
+judges it (``api.write_routes``), and what an apply brings is kept apart from this host (``operations.bundle``).
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from supervisor.api.bounded_writes import BoundedWrites, NotBegun, RepeatedWrite, SameUnderWay, WriteOnce
@@ -29,29 +25,17 @@ from supervisor.api.responses import (
     error_response,
     response_to,
 )
-from supervisor.api.write_requests import (
-    ApplyRequest,
-    BundleFile,
-    CancelRequest,
-    RestartRequest,
-    ResumeRequest,
-    SuspendRequest,
-)
 from supervisor.api.write_routes import WriteRoute
 from supervisor.clients.web import parsed_json
 from supervisor.errors import Complaint, InvalidInput, SupervisorError, Unreachable
 from supervisor.logs import get_logger
-from supervisor.model.going_back import Said
-from supervisor.model.sinks import SinkMemory
 from supervisor.operations.apply import Applied, exit_code_of
 from supervisor.operations.author import operator_as_author
-from supervisor.operations.bundle import BundleWish, SpecBundle, apply_bundle
+from supervisor.operations.bundle import AppliedBundle, ApplyRequest
 from supervisor.operations.context import CommandContext, require_submitted
-from supervisor.operations.going_back import resume_asked
-from supervisor.operations.jobs import Done
 from supervisor.operations.names import known_name
 from supervisor.operations.pause_notice import warn_of_pause
-from supervisor.settings.sections import validated
+from supervisor.operations.requests import JobRequest, WriteRequest
 
 log = get_logger(__name__)
 
@@ -103,7 +87,7 @@ class ApiWrites:
 
         def answer_of() -> ApiResponse:
             known_name(asked.name) if route.takes_name else None
-            request = validated(route.request, _object(asked.body), "the body")
+            request = route.request_of(asked.name, _object(asked.body))
             lane = self._of_bundles if isinstance(request, ApplyRequest) else self._of_jobs
             return lane.carry_out(asked.once, partial(_result_of, asked, request), route.answer_s)
 
@@ -162,60 +146,29 @@ def _object(body: bytes | bytearray) -> dict[str, Any]:
     return document
 
 
-def _result_of(asked: AskedOverApi, request: Any, kept: CommandContext) -> ApiResponse:
+def _result_of(asked: AskedOverApi, request: WriteRequest[Any], kept: CommandContext) -> ApiResponse:
     """Returns the answer to ``request``, in the name of its operator. Errors about a job are answers, so that the same
     key gets them again. Raises Unreachable and AccessDenied where nothing was done."""
     notices: list[str] = []
     author = operator_as_author(asked.operator, asked.address)
     context = replace(kept, warn=notices.append, acting_for=author)
     if isinstance(request, ApplyRequest):
-        return _applied(context, request, notices)
-    require_submitted(context, asked.name)
-    done = _done(context, asked.name, request)
+        return _applied(request.carry_out(context), notices)
+    assert isinstance(request, JobRequest)
+    require_submitted(context, request.name)
+    done = request.carry_out(context)
     warn_of_pause(context, done)
     document = {"name": done.name, "uid": done.uid, "did": done.did.value, "notices": notices[:NOTICES_MAX]}
     return ApiResponse(200, encoded(document))
 
 
-def _done(context: CommandContext, name: str, request: Any) -> Done:
-    commands = context.commands
-    match request:
-        case CancelRequest():
-            return commands.cancel(name, only_uid=request.uid)
-        case SuspendRequest():
-            return commands.suspend(name, only_uid=request.uid)
-        case ResumeRequest():
-            said = Said(SinkMemory(request.sink) if request.sink else None, request.sink_rolled_back)
-            return resume_asked(context, name, said, request.uid, fresh_start=request.accept_fresh_start)
-        case RestartRequest():
-            return commands.restart(name, cold=request.cold, only_uid=request.uid)
-    raise AssertionError(f"no operation is for {type(request)}")
-
-
-# -- apply --------------------------------------------------------------------------------------------------------
-
-
-def _applied(context: CommandContext, request: ApplyRequest, notices: list[str]) -> ApiResponse:
-    wish = BundleWish(
-        request.specs,
-        request.set,
-        again=request.again,
-        dry_run=request.dry_run,
-        differences=request.differences,
-    )
-    with tempfile.TemporaryDirectory(prefix="spark-supervisor-apply-") as folder:
-        bundle = SpecBundle(Path(folder), _files(request.files), request.set)
-        applied = apply_bundle(context, bundle, wish)
-
-        def shown(text: str) -> str:
-            return text.replace(f"{folder}/", "")
-
-        documents = [_document(one, shown) for one in applied]
+def _applied(bundle: AppliedBundle, notices: list[str]) -> ApiResponse:
+    applied, shown = bundle.applied, bundle.shown
     worst = max(applied, key=lambda one: one.error.exit_code if one.error is not None else 0)
     said = Complaint() if worst.error is None else worst.error.complaint
     exit_code = exit_code_of(applied)
     answer: Mapping[str, Any] = {
-        "applied": documents,
+        "applied": [_document(one, shown) for one in applied],
         "exit_code": exit_code,
         "error": shown(said.what) or None,
         "remedy": shown(said.remedy) or None,
@@ -230,20 +183,3 @@ def _document(one: Applied, shown: Callable[[str], str]) -> dict[str, Any]:
     complaints = [] if error is None else [shown(text) for text in (str(error), *others)]
     document = one.document()
     return {**document, "why": shown(document["why"]), "complaints": complaints}
-
-
-def _files(sent: list[BundleFile]) -> dict[str, bytes]:
-    """Returns the bytes of what was sent, by path. Raises InvalidInput."""
-    found: dict[str, bytes] = {}
-    for file in sent:
-        if file.path in found:
-            raise InvalidInput(f"the file {file.path[:200]!r} was sent twice", "send each once")
-        try:
-            data = base64.b64decode(file.base64, validate=True) if file.base64 is not None else b""
-        except (binascii.Error, ValueError):
-            raise InvalidInput(
-                f"the base64 of the file {file.path[:200]!r} can't be decoded",
-                "send its bytes in Base64 (RFC 4648, without line breaks), or as text",
-            ) from None
-        found[file.path] = data if file.text is None else file.text.encode(errors="surrogatepass")
-    return found

@@ -14,13 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from supervisor.api.client import ApiClient
-from supervisor.api.write_client import WriteClient
+from supervisor.api.write_client import WriteClient, bundle_files
 from supervisor.cli.apply_screen import is_refused, print_applied, print_unchanged
 from supervisor.cli.options import Chosen
 from supervisor.cli.output import notice
 from supervisor.errors import InvalidInput
 from supervisor.operations.apply import Applied, AppliedAction, exit_code_of, spec_files
-from supervisor.operations.bundle import BundleWish
+from supervisor.operations.bundle import ApplyRequest
 from supervisor.spec.compose import composed
 from supervisor.spec.fields import is_local_path
 from supervisor.spec.files import read_text
@@ -40,7 +40,8 @@ def apply_over_api(
     dry_run: bool,
 ) -> int:
     """Has the server apply the specs in ``paths``, and returns the worst exit code."""
-    applied = ask_to_apply(api, paths, BundleWish((), changes, again=again, dry_run=dry_run))
+    request = ApplyRequest([], [], list(changes), again=again, dry_run=dry_run)
+    applied = ask_to_apply(api, paths, request)
     if _is_judged_only(applied) and is_refused(chosen, applied):
         return exit_code_of(applied)
     if chosen.document:
@@ -54,16 +55,16 @@ def apply_over_api(
     return exit_code_of(applied)
 
 
-def ask_to_apply(api: ApiClient, paths: Sequence[Path], wish: BundleWish) -> list[Applied]:
-    """Has the server do what ``wish`` says with the specs in ``paths``. Prints its notices, and returns what became of
+def ask_to_apply(api: ApiClient, paths: Sequence[Path], request: ApplyRequest) -> list[Applied]:
+    """Has the server do what ``request`` says with the specs in ``paths``. Prints its notices, and returns what became of
     each."""
-    changes = wish.changes
+    changes = request.set
     sources = spec_files(paths)
     needed = {file for source in sources for file in _needed(source, changes)}
     root = _root(needed)
     sent = {_from(root, file): file for file in needed}
     names = [_from(root, source) for source in sources]
-    remote = WriteClient(api).apply(replace(wish, specs=names), sent)
+    remote = WriteClient(api).apply(replace(request, specs=names, files=bundle_files(sent)))
     typed = {name: str(source) for name, source in zip(names, sources, strict=True) if name != str(source)}
     applied = [_as_typed(one, typed) for one in remote.applied]
     for sentence in remote.notices:

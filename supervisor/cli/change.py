@@ -10,31 +10,28 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from supervisor.cli.change_over_api import change_over_api
 from supervisor.cli.confirm import Yes
 from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen, Timeout, command, over_api, seconds
 from supervisor.cli.output import notice
-from supervisor.cli.remote import api_of
+from supervisor.cli.remote import open_gateway
 from supervisor.cli.several import (
     AskedJobs,
     Names,
     SelectorOption,
     SeveralChange,
     change_jobs,
-    named,
     print_done,
 )
-from supervisor.errors import NotFound
 from supervisor.operations.context import CommandContext, open_commands, require_submitted
-from supervisor.operations.jobs import ChosenJob
+from supervisor.operations.job_requests import CancelRequest, RestartRequest
 from supervisor.operations.names import known_name
 from supervisor.operations.pause_notice import warn_of_pause
+from supervisor.operations.selection import named
 from supervisor.operations.waiting import wait_gone, wait_running
 
 if TYPE_CHECKING:
     from supervisor.operations.jobs import Done
-    from supervisor.operations.selection import Selected
 
 GoneWait = Annotated[
     bool, typer.Option("--wait", help="Return when no driver of the job can be alive any more.")
@@ -74,12 +71,7 @@ def cancel(
       spark-supervisor cancel -l team=web --yes
     """
     timeout_s = seconds("--timeout", timeout)
-
-    def act(context: CommandContext, job: Selected) -> Done:
-        chosen_job = ChosenJob(job.uid, job.version) if job.uid else None
-        return context.commands.cancel(job.name, chosen=chosen_job)
-
-    change = SeveralChange("cancel", "cancelled", act, lambda _: True, "job", wait, timeout_s, gone=True)
+    change = SeveralChange(CancelRequest(""), "cancelled", lambda _: True, "job", wait, timeout_s, gone=True)
     return change_asked(chosen, AskedJobs.of(names, selector, yes), change)
 
 
@@ -106,20 +98,14 @@ def restart(
       spark-supervisor restart -l team=web --yes
     """
     timeout_s = seconds("--timeout", timeout)
-
-    def act(context: CommandContext, job: Selected) -> Done:
-        return context.commands.restart(job.name, cold=cold, only_uid=job.uid or None)
-
     change = SeveralChange(
-        "restart",
+        RestartRequest("", cold=cold),
         "restarted",
-        act,
         lambda job: not job.is_suspended,
         "job that shall run",
         wait,
         timeout_s,
         gone=False,
-        options={"cold": cold},
     )
     return change_asked(chosen, AskedJobs.of(names, selector, yes), change)
 
@@ -183,19 +169,15 @@ def change_job(
 def change_asked(chosen: Chosen, asked: AskedJobs, change: SeveralChange) -> int:
     """Carries out ``change`` of all jobs that ``asked`` is about, and returns the worst exit code. Of one name the answer
     is one document, not a list."""
-    api = api_of(chosen)
-    if api is not None:
-        return change_over_api(chosen, api, asked, change)
-    if asked.one is not None:
-        job, until = named(asked.one), until_gone if change.gone else until_running
-        return change_job(
-            chosen,
-            job.name,
-            lambda context: change.act(context, job),
-            until(change.wait, change.timeout_s),
-        )
-    settings = chosen.settings()
-    with open_commands(settings, warn=notice) as context:
-        if context.check() is None:
-            raise NotFound(f"there is no job: nothing was ever submitted at {settings.zookeeper.root}")
-        return change_jobs(chosen, context, asked, change)
+    request = None if asked.one is None else change.request.about(named(known_name(asked.one)))
+    with open_gateway(chosen, writes=True) as gateway:
+        if request is None:
+            return change_jobs(chosen, gateway, asked, change)
+        waits_with = gateway.registry("--wait") if change.wait else None
+        done = gateway.write(request)
+        print_done(chosen, done)
+        gateway.warn_of_pause(done)
+        if waits_with is not None:
+            until = until_gone if change.gone else until_running
+            until(change.wait, change.timeout_s)(waits_with, done)
+    return 0

@@ -21,7 +21,7 @@ from supervisor.operations.apply import (
     judge_all,
     note_differences,
 )
-from supervisor.operations.bundle import BundleWish
+from supervisor.operations.bundle import ApplyRequest
 from supervisor.operations.context import open_commands
 from supervisor.operations.live_sparks import warn_of_missing_sparks
 from supervisor.operations.way_back_warning import warn_of_way_back
@@ -41,8 +41,8 @@ def diff(chosen: Chosen, paths: Paths, set_key: SetKey = None) -> int:
     """
     api = api_of(chosen)
     if api is not None:
-        wish = BundleWish((), set_key or (), again=True, dry_run=True, differences=True)
-        applied = ask_to_apply(api, paths, wish)
+        request = ApplyRequest([], [], list(set_key or ()), again=True, dry_run=True, differences=True)
+        applied = ask_to_apply(api, paths, request)
     else:
         applied = _compared(chosen, paths, set_key)
     if is_refused(chosen, applied):

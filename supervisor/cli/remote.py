@@ -1,16 +1,35 @@
-"""Chooses the API of a supervisor in place of ZooKeeper and the store, from ``--server``, ``--token-file`` and the
-environment.
+"""Chooses who carries a command out: the API of a supervisor, if ``--server`` or the environment names one, else this
+process, in the registry.
 
-Called by the commands that can ask it.
+Called by the commands that can ask either.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from supervisor.api.client import ApiClient
 from supervisor.cli.api_client import client_at
+from supervisor.cli.api_gateway import ApiGateway, needs_registry
+from supervisor.cli.gateway import Gateway
 from supervisor.cli.global_options import SERVER_VARIABLE
 from supervisor.cli.options import Chosen
+from supervisor.cli.output import notice
+from supervisor.cli.registry_gateway import RegistryGateway
 from supervisor.errors import InvalidInput
+from supervisor.operations.context import open_commands
+
+
+@contextmanager
+def open_gateway(chosen: Chosen, *, writes: bool = False) -> Iterator[Gateway]:
+    """Opens what carries out the requests of one command. ``writes`` says whether it may write. Raises InvalidInput."""
+    api = api_of(chosen)
+    if api is not None:
+        yield ApiGateway(api, chosen.server_url or "", writes=writes)
+        return
+    with open_commands(chosen.settings(), warn=notice) as context:
+        yield RegistryGateway(context)
 
 
 def api_of(chosen: Chosen) -> ApiClient | None:
@@ -27,7 +46,4 @@ def api_of(chosen: Chosen) -> ApiClient | None:
 def refuse_over_api(chosen: Chosen, option: str) -> None:
     """Raises InvalidInput if an API was chosen, for an option that needs ZooKeeper or the store. Nothing is done then."""
     if chosen.server_url is not None:
-        raise InvalidInput(
-            f"{option} needs ZooKeeper or the store, and can't ask the server {chosen.server_url[:200]!r}",
-            "leave it out, or call the command on a host with supervisor.yaml",
-        )
+        raise needs_registry(option, chosen.server_url)

@@ -1,6 +1,6 @@
-"""Carries a command out for several jobs: those that are named, or those that have labels. Each is a write of its own.
+"""Carries a request out for several jobs: those that are named, or those that have labels. Each is a write of its own.
 
-Called by ``cli.change`` and ``cli.suspend``. It says first which jobs it is about, and asks for a yes if there is more than
+Called by ``cli.change``. It says first which jobs it is about, and asks for a yes if there is more than
 one. What was submitted after that is another job, whatever its name: it is not touched. What is done of each is told on a
 line of its own, as soon as it is durable; what fails of one does not stop the rest.
 """
@@ -8,15 +8,15 @@ line of its own, as soon as it is durable; what fails of one does not stop the r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from supervisor.cli.completion import job_names
 from supervisor.cli.confirm import confirm_jobs
+from supervisor.cli.gateway import Gateway
 from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen
 from supervisor.cli.output import notice, print_line
@@ -24,9 +24,8 @@ from supervisor.errors import Corrupt, InvalidInput, NotFound, OutcomeUnknown, S
 from supervisor.model.labels import Selector
 from supervisor.model.phrases import counted
 from supervisor.operations.context import CommandContext
-from supervisor.operations.names import is_name, known_name, no_job
-from supervisor.operations.pause_notice import warn_of_pause
-from supervisor.operations.selection import Jobs, Selected, jobs_and_failed, named_jobs, selector_of
+from supervisor.operations.requests import JobRequest
+from supervisor.operations.selection import Jobs, Selected, named, selector_of
 from supervisor.operations.waiting import wait_gone, wait_running
 
 if TYPE_CHECKING:
@@ -82,22 +81,23 @@ class AskedJobs:
 
 @dataclass(frozen=True)
 class SeveralChange:
-    """Describes what is done with each job. ``verb`` and ``participle`` are words for sentences. ``act`` does it.
-    ``takes`` says whether it is for this one of the jobs that a selector finds, and ``takes_which`` which these are;
-    ``why_left`` says why one of them is left alone, where that is to be told.
-    With ``wait`` it is waited for at most ``timeout_s``; with ``gone`` until no driver is alive, else until it runs.
-    ``options`` is what a server is told besides, where one is asked (``cli.change_over_api``)."""
+    """Describes what is done with each job: ``request``, whose name is yet to be filled in. ``participle`` is a word for
+    sentences. ``takes`` says whether it is for this one of the jobs that a selector finds, and ``takes_which`` which these
+    are; ``why_left`` says why one of them is left alone, where that is to be told.
+    With ``wait`` it is waited for at most ``timeout_s``; with ``gone`` until no driver is alive, else until it runs."""
 
-    verb: str
+    request: JobRequest
     participle: str
-    act: Callable[[CommandContext, Selected], Done]
     takes: Callable[[Selected], bool]
     takes_which: str
     wait: bool
     timeout_s: float
     gone: bool
-    options: Mapping[str, Any] = field(default_factory=dict)
     why_left: Callable[[Selected], str] = lambda _: ""
+
+    @property
+    def verb(self) -> str:
+        return self.request.verb
 
 
 class PinnedJobs(NamedTuple):
@@ -125,36 +125,32 @@ class ChangedJob:
         }
 
 
-def change_jobs(chosen: Chosen, context: CommandContext, asked: AskedJobs, change: SeveralChange) -> int:
+def change_jobs(chosen: Chosen, gateway: Gateway, asked: AskedJobs, change: SeveralChange) -> int:
     """Carries out ``change`` of all jobs that ``asked`` is about, and returns the worst exit code."""
-    jobs, unknown = _jobs(context, asked, change)
-    confirm_change(jobs, asked, change)
-    with context.auditor.together():
-        changed = carry_out_and_report(chosen, jobs, change, partial(change.act, context), unknown)
-    warn_of_pause(context, *(one.done for one in changed if one.done is not None))
-    if change.wait:
-        _wait(context, changed, change)
-    return exit_code_of(changed)
+    waits_with = gateway.registry("--wait") if change.wait else None
+    pinned = _pinned(gateway, asked, change)
+    _confirm(pinned.jobs, asked, change)
+    with gateway.together():
+        changed = _carry_out_and_report(chosen, gateway, pinned, change)
+    gateway.warn_of_pause(*(one.done for one in changed if one.done is not None))
+    if waits_with is not None:
+        _wait(waits_with, changed, change)
+    return max(one.error.exit_code if one.error is not None else 0 for one in changed)
 
 
-def confirm_change(jobs: Sequence[Selected], asked: AskedJobs, change: SeveralChange) -> None:
+def _confirm(jobs: Sequence[Selected], asked: AskedJobs, change: SeveralChange) -> None:
     """Says which jobs ``change`` is about, and asks for a yes, if there is more than one. Raises as ``confirm``."""
     if len(jobs) > 1:
         names = [job.name for job in jobs]
         confirm_jobs(f"{change.verb} {counted(len(names), 'job')}", names, yes=asked.yes)
 
 
-def carry_out_and_report(
-    chosen: Chosen,
-    jobs: Sequence[Selected],
-    change: SeveralChange,
-    act: Callable[[Selected], Done],
-    unknown: Mapping[str, SupervisorError],
+def _carry_out_and_report(
+    chosen: Chosen, gateway: Gateway, pinned: PinnedJobs, change: SeveralChange
 ) -> list[ChangedJob]:
-    """Carries ``change`` out by ``act``, job by job, and says of each what came of it as soon as it is durable. ``unknown``
-    says by name of whom no submission is known: nothing is done of them, whatever was submitted since."""
+    """Carries ``change`` out job by job, and says of each what came of it as soon as it is durable."""
     changed: list[ChangedJob] = []
-    for one in _carry_out(jobs, change, act, unknown):
+    for one in _carry_out(gateway, pinned, change):
         changed.append(one)
         if one.error is not None:
             notice(f"error: {one.error}")
@@ -165,11 +161,6 @@ def carry_out_and_report(
     return changed
 
 
-def exit_code_of(changed: Sequence[ChangedJob]) -> int:
-    """Returns the worst exit code."""
-    return max(one.error.exit_code if one.error is not None else 0 for one in changed)
-
-
 def print_done(chosen: Chosen, done: Done) -> None:
     """Says what was done, at once: it is durable, whatever comes of a wait."""
     if chosen.document:
@@ -178,56 +169,29 @@ def print_done(chosen: Chosen, done: Done) -> None:
     print_line(line_of(done))
 
 
-def named(name: str) -> Selected:
-    """Returns a job of which no more than its name is known yet."""
-    return Selected(name, "", None, None)
-
-
 def line_of(done: Done) -> str:
     """Returns the line that says what was done."""
     hint = HINTS.get(done.did.value)
     return f"{done.name}: {done.did.value} ({done.uid})" + (f"; {hint}" if hint else "")
 
 
-def _jobs(context: CommandContext, asked: AskedJobs, change: SeveralChange) -> PinnedJobs:
+def _pinned(gateway: Gateway, asked: AskedJobs, change: SeveralChange) -> PinnedJobs:
     selector = selector_of(SELECTOR, list(asked.selector))
     if selector is not None:
-        jobs = jobs_and_failed(context.zoo(), context.layout).selected(selector)
-        return PinnedJobs(taken_of(jobs, change, selector))
-    found = named_jobs(context.zoo(), context.layout, [name for name in asked.names if is_name(name)])
-    by_name = {job.name: job for job in found.found}
-
-    def known(name: str) -> Selected:
-        if known_name(name) in found.unreadable:
-            raise of_unreadable(name, change)
-        if name not in by_name:
-            raise no_job(context.zoo(), context.layout, name)
-        return by_name[name]
-
-    return known_jobs(asked.names, known)
-
-
-def known_jobs(names: Sequence[str], known: Callable[[str], Selected]) -> PinnedJobs:
-    """Returns the jobs of ``names``, of which ``known`` returns each, or raises why it is not known."""
+        return PinnedJobs(_taken(gateway.labelled(selector), change, selector))
     jobs: list[Selected] = []
     unknown: dict[str, SupervisorError] = {}
-    for name in names:
-        try:
-            jobs.append(known(name))
-        except (NotFound, Corrupt) as error:
-            unknown[name] = error
-            jobs.append(named(name))
+    for name, found in zip(asked.names, gateway.newest(asked.names), strict=True):
+        if isinstance(found, NotFound):
+            unknown[name] = found
+        elif not found.uid:  # nobody can say which submission was meant
+            why = f"the records of {name} are unreadable: nothing was done"
+            unknown[name] = Corrupt(why, f"{change.verb} {name} by itself")
+        jobs.append(named(name) if isinstance(found, NotFound) else found)
     return PinnedJobs(jobs, unknown)
 
 
-def of_unreadable(name: str, change: SeveralChange) -> Corrupt:
-    """Returns the error to raise for one of several jobs, of which nobody can say which submission was meant."""
-    return Corrupt(
-        f"the records of {name} are unreadable: nothing was done", f"{change.verb} {name} by itself"
-    )
-
-
-def taken_of(jobs: Jobs, change: SeveralChange, selector: Selector) -> Sequence[Selected]:
+def _taken(jobs: Jobs, change: SeveralChange, selector: Selector) -> Sequence[Selected]:
     """Returns those of ``jobs``, which ``selector`` has chosen, that ``change`` is for, and says which can't be read. Raises
     NotFound if there is none."""
     for name in jobs.unreadable:
@@ -241,21 +205,18 @@ def taken_of(jobs: Jobs, change: SeveralChange, selector: Selector) -> Sequence[
     return found
 
 
-def _carry_out(
-    jobs: Sequence[Selected],
-    change: SeveralChange,
-    act: Callable[[Selected], Done],
-    unknown: Mapping[str, SupervisorError],
-) -> Iterator[ChangedJob]:
+def _carry_out(gateway: Gateway, pinned: PinnedJobs, change: SeveralChange) -> Iterator[ChangedJob]:
+    """Yields what came of each job. Of those of which no submission is known nothing is done, whatever was submitted
+    since."""
     gone: SupervisorError | None = None
-    for job in jobs:
+    for job in pinned.jobs:
         one = ChangedJob(job.name)
         try:
             if gone is not None:
                 raise Unreachable(f"{job.name} was not {change.participle}: {gone}")
-            if job.name in unknown:
-                raise unknown[job.name]
-            one.done = act(job)
+            if job.name in pinned.unknown:
+                raise pinned.unknown[job.name]
+            one.done = gateway.write(change.request.about(job))
         except SupervisorError as error:
             one.error = error
             gone = gone or (error if isinstance(error, Unreachable | OutcomeUnknown) else None)

@@ -25,7 +25,7 @@ from supervisor.cli.with_savepoint import NO_NEW_SPEC, resume_from, save_stopped
 from supervisor.errors import InvalidInput
 from supervisor.model.going_back import Said
 from supervisor.operations.context import CommandContext
-from supervisor.operations.going_back import resume_asked
+from supervisor.operations.job_requests import ResumeRequest, SuspendRequest
 from supervisor.savepoints.suspend import check_before
 
 if TYPE_CHECKING:
@@ -83,14 +83,9 @@ def suspend(
         refuse_over_api(chosen, "--savepoint")
         name, which = _job_and_savepoint(names, selector)
         return _suspend_and_save(chosen, name, which, timeout_s)
-
-    def act(context: CommandContext, job: Selected) -> Done:
-        return context.commands.suspend(job.name, only_uid=job.uid or None)
-
     change = SeveralChange(
-        "suspend",
+        SuspendRequest(""),
         "suspended",
-        act,
         lambda job: job.version is not None,
         "registered job",
         wait,
@@ -150,22 +145,14 @@ def resume(
         refuse_over_api(chosen, "--from-savepoint")
         afterwards = until_running(wait, timeout_s)
         return _resume_from(chosen, asked.one, from_savepoint, to, sign_with, afterwards, said)
-
-    def act(context: CommandContext, job: Selected) -> Done:
-        only_uid = job.uid or None
-        return resume_asked(context, job.name, said, only_uid, fresh_start=accept_fresh_start)
-
-    options = {"accept_fresh_start": accept_fresh_start, **fields_of_request(said)}
     change = SeveralChange(
-        "resume",
+        ResumeRequest("", accept_fresh_start=accept_fresh_start, **fields_of_request(said)),
         "resumed",
-        act,
         lambda job: not job.is_left_replaced,
         "job",
         wait,
         timeout_s,
         gone=False,
-        options=options,
         why_left=_why_left,
     )
     return change_asked(chosen, asked, change)

@@ -86,6 +86,11 @@ class Jobs:
         return Jobs(tuple(each for each in self.found if selector.selects(each.labels)), self.unreadable)
 
 
+def named(name: str) -> Selected:
+    """Returns a job of which no more than its name is known."""
+    return Selected(name, "", None, None)
+
+
 def selector_of(option: str, texts: list[str] | None) -> Selector | None:
     """Returns the selector that was given with ``option``, or None if none was. Raises InvalidInput."""
     if not texts:

@@ -175,8 +175,7 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
     "api/log_pieces.py": {NO_PATH: "OutputPieces.of_store"},
     "api/page/files.py": {PACKAGE_OWN: "PageFiles.__init__"},
     "api/token_file.py": {OPERATOR: "is_without_token _open_at_once"},
-    "api/write_client.py": {ASKER: "_sent"},
-    "api/writes.py": {DRAFT: "_applied"},
+    "api/write_client.py": {ASKER: "bundle_files"},
     "bluegreen/fork.py": {DRAFT: "fork"},
     "bluegreen/promote.py": {DRAFT: "_target"},
     "cli/debug.py": {ASKER: "bundle"},
@@ -241,7 +240,7 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
     "daemon/process/supervisor.py": {OWN: "_locked make_private check_log_dir"},
     "operations/accept_registry.py": {OWN: "_of_this_host"},
     "operations/apply.py": {ASKER: "spec_files _inside"},
-    "operations/bundle.py": {DRAFT: "SpecBundle.__init__"},
+    "operations/bundle.py": {DRAFT: "SpecBundle.__init__ ApplyRequest.carry_out"},
     "operations/debug_bundle.py": {
         ASKER: "write_bundle",
         MEMORY: "_written _add",

@@ -53,8 +53,7 @@ ASKS = {
 }
 BEGINS = {
     "operations/going_back.py:resume_asked",  # asks
-    "cli/suspend.py:act",  # resume_asked
-    "api/writes.py:_done",  # resume_asked
+    "operations/job_requests.py:carry_out",  # resume_asked
     "operations/submit.py:submit_all",  # after _begin_all has asked
     "operations/submit.py:store_and_register",
     "bluegreen/fork.py:_register",  # an empty place, until finish_fork

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -14,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from supervisor.api import writes as writes_module
 from supervisor.api.responses import ApiResponse
 from supervisor.api.routes import PREFIX
 from supervisor.api.write_routes import WRITE_ROUTES, write_route_of
 from supervisor.api.writes import ApiWrites, AskedOverApi
 from supervisor.operations.context import open_commands
+from supervisor.operations.job_requests import RestartRequest
 from supervisor.operations.jobs import JobOperations
 from supervisor.settings.file import load_settings
 from tests.unit.api.conftest import Fleet, empty
@@ -227,7 +228,7 @@ def test_zookeeper_does_not_answer(seat: OperatorSeat, monkeypatch: pytest.Monke
 
 
 def test_a_defect_is_an_answer(seat: OperatorSeat, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writes_module, "_done", lambda *_: 1 / 0)
+    monkeypatch.setattr(RestartRequest, "carry_out", lambda *_: 1 / 0)
     assert seat.refused("/jobs/clicks/restart") == (500, 1, "internal error")
 
 
@@ -355,7 +356,7 @@ def test_the_folder_of_a_bundle_is_told_to_nobody_and_removed(
     seat: OperatorSeat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr(writes_module.tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     files = [{"path": "clicks.yaml", "text": f"{SPEC}python: {{archive: env.tar.gz}}\n"}]
     files += [{"path": "app.py", "text": ""}, {"path": "env.tar.gz", "text": "no archive"}]
     response = seat.post("/apply", {"specs": ["clicks.yaml"], "files": files})

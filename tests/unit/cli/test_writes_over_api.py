@@ -17,12 +17,15 @@ from structlog.testing import capture_logs
 from supervisor.api import write_client
 from supervisor.api.client import ApiClient
 from supervisor.api.write_client import WriteClient
+from supervisor.api.write_routes import body_of
 from supervisor.api.writes import ApiWrites
 from supervisor.clients import web
 from supervisor.clients.web import WebAnswer
 from supervisor.daemon.process.api_server import ApiHttpServer
 from supervisor.errors import InvalidInput, NotSent, OutcomeUnknown, Unreachable
 from supervisor.operations.context import open_commands
+from supervisor.operations.job_requests import CancelRequest, RestartRequest, SuspendRequest
+from supervisor.operations.requests import JobRequest
 from supervisor.settings.api import ApiSettings
 from supervisor.settings.file import load_settings
 from tests.testbed.certificates import Authority
@@ -147,13 +150,13 @@ def test_what_a_selector_has_found_is_changed_only_if_it_still_is_that_submissio
     uid = laptop.fleet.terminal.run(
         "submit", laptop.fleet.terminal.spec("a", "labels: {team: web}\n"), "-o", "json"
     ).json[0]["uid"]
-    real = WriteClient.change
+    real = WriteClient.write
 
-    def change(self: WriteClient, verb: str, name: str, options: Any) -> Any:
-        given.append(options)
-        return real(self, verb, name, options)
+    def write(self: WriteClient, request: JobRequest) -> Any:
+        given.append(body_of(request))
+        return real(self, request)
 
-    monkeypatch.setattr(WriteClient, "change", change)
+    monkeypatch.setattr(WriteClient, "write", write)
     assert laptop.run("suspend", "-l", "team=web").code == 0
     assert given == [{"uid": uid}]
     other = laptop.fleet.terminal.run("submit", laptop.fleet.terminal.spec("b"), "-o", "json").json[0]["uid"]
@@ -305,7 +308,7 @@ def test_without_tls_nothing_is_sent(laptop: Laptop) -> None:
 def test_a_server_that_is_not_there_was_asked_for_nothing(laptop: Laptop) -> None:
     laptop.url = "https://127.0.0.1:1"
     with pytest.raises(NotSent):
-        laptop.client().change("cancel", "a", {})
+        laptop.client().write(CancelRequest("a"))
     assert laptop.run("cancel", "a").code == 5
 
 
@@ -321,7 +324,7 @@ def test_a_connection_that_ends_leaves_the_outcome_unknown(
 
     monkeypatch.setattr(ApiClient, "send", cut)
     with pytest.raises(OutcomeUnknown, match="the outcome is unknown: the connection was reset"):
-        laptop.client().change("restart", "a", {})
+        laptop.client().write(RestartRequest("a"))
     ran = laptop.run("restart", "a")
     assert ran.code == 6 and "show tells what came about" in ran.err and len(sent) == 2, "sent once each"
 
@@ -338,7 +341,7 @@ def test_a_server_that_has_begun_nothing_is_asked_again_with_the_same_key(
 
     monkeypatch.setattr(write_client, "BUSY_PAUSE_S", 0.0)
     monkeypatch.setattr(ApiClient, "send", busy)
-    assert laptop.client().change("suspend", "a", {}).done.uid == uid
+    assert laptop.client().write(SuspendRequest("a")).done.uid == uid
     assert len(keys) == 3 and len(set(keys)) == 1
 
 
@@ -346,4 +349,4 @@ def test_a_server_that_has_begun_nothing_is_asked_again_with_the_same_key(
 def test_an_answer_that_makes_no_sense(laptop: Laptop, body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ApiClient, "send", lambda *_: WebAnswer(200, body))
     with pytest.raises((OutcomeUnknown, Unreachable)):
-        laptop.client().change("suspend", "a", {})
+        laptop.client().write(SuspendRequest("a"))
