@@ -27,8 +27,7 @@ _HINTS: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         r"BindException: [^\n|]{0,80}?(?:Cannot|Can't) assign requested address",
-        "spark.driver.bindAddress (else SPARK_LOCAL_IP, or what the host's name resolves to) is no address of this host: "
-        "correct it",
+        "spark.driver.bindAddress, else SPARK_LOCAL_IP, else what the host's name resolves to, is no address of this host",
     ),
     (
         r"BindException: [^\n|]{0,80}?Address already in use",
@@ -66,8 +65,7 @@ _HINTS: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         r"==== local-m2-cache: tried\s+file:(\S+\.jar)",
-        "~/.m2 has the pom of a package without its jar, so no repository is asked for that: put {0} there, or see docs "
-        "jobs-kafka",
+        "~/.m2 has the pom of a package and not its jar, and no repository is asked: put {0} there, or see docs jobs-kafka",
     ),
     (
         r"\[download failed: ",

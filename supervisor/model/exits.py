@@ -283,7 +283,7 @@ def _ended_well(e: ExitEvidence) -> ExitVerdict | None:
     if e.reported:
         why = f"its query ended with an error that was caught ({e.reported})"
     elif e.drained:
-        why = "its queries have read what was there and ended (availableNow or once): say unbounded: false"
+        why = "its queries read all there was and ended (availableNow, once): say unbounded: false"
     elif e.left and not e.session:
         many = "a process" if e.left == 1 else f"{e.left} processes"
         why = f"it left {many} behind, now killed: an application must not daemonise"

@@ -53,7 +53,7 @@ from supervisor.model.restart import Account, account, spent
 from supervisor.model.root_cause import cause_text
 from supervisor.model.seen import Found, Seen, Unreadable
 from supervisor.model.view import Row
-from supervisor.model.working_directory import only_here
+from supervisor.model.working_directory import directory_of, only_here
 
 UPDATE_FAILED: Final = "update failed"
 """The event of an update that the leader gives up before anything of it has begun."""
@@ -436,8 +436,18 @@ def _own_master(lease: Lease) -> str:
     return f"its code has set the master {master}: that of its spec does not count" if master else ""
 
 
+def unnamed_of(lease: Lease) -> tuple[str, ...]:
+    """Returns the ids of the queries without a name, which can't go on after this attempt."""
+    return lease.remembered.unnamed if lease.remembered is not None else ()
+
+
+def has_written_here(lease: Lease) -> bool:
+    """Says whether the job has in its working directory what a driver on another host would begin without."""
+    return directory_of(lease.usage) is not None
+
+
 def _unnamed(lease: Lease) -> str:
-    unnamed = lease.remembered.unnamed if lease.remembered is not None else ()
+    unnamed = unnamed_of(lease)
     if not unnamed:
         return ""
     which = query_name(None, unnamed[-1])

@@ -26,6 +26,7 @@ from supervisor.model.records import (
     SpecRevision,
 )
 from supervisor.model.seen import Found, Seen, Unreadable
+from supervisor.model.working_directory import directory_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,18 @@ class Row:
             return None
         lease, own = self.lease.seen.record, self.own.record
         return lease if (lease.uid, lease.attempt, lease.claim) == (own.uid, own.attempt, own.claim) else None
+
+
+def home_of(row: Row) -> str:
+    """Returns the supervisor on whose host alone lies what the job of ``row`` wrote to its working directory; empty if it
+    wrote nothing there that is known."""
+    own = row.own.record if isinstance(row.own, Found) else None
+    uid = row.ref.record.uid if isinstance(row.ref, Found) else None
+    if own is None or own.uid != uid:
+        return ""
+    lease = row.lease_of_owner
+    written = directory_of(own.usage) or directory_of(None if lease is None else lease.usage)
+    return own.supervisor if written is not None else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -251,6 +251,8 @@ def _next(explained: Explanation, wall_now_s: float) -> str | None:
         return "nothing, until you act" if not explained.remedies else None
     if waits.kind in (Await.SLOT, Await.LABELS):
         return _when_placed(explained, waits)
+    if waits.kind in _WHILE and explained.is_refused_next and waits.kind is not Await.CLUSTER:
+        return f"it waits for {waits}, then its driver is stopped, and its next start is refused"
     if waits.kind in _WHILE:
         return f"it waits for {waits}, {_WHILE[waits.kind]}"
     if waits.kind is Await.MOVE:
@@ -296,7 +298,7 @@ def _idle(explained: Explanation) -> str | None:
         return "nothing to do: it runs as wanted"
     if explained.is_unproven and explained.record:
         return "nothing to do now: it has yet to show a batch"
-    return None
+    return explained.at_risk or None
 
 
 def _after_exit(explained: Explanation, by: str) -> str:

@@ -35,7 +35,8 @@ from supervisor.spec.job import JobSpec, from_canonical
 class RevisionState(StrEnum):
     """Says what a revision is to its job."""
 
-    RUNNING = "running"  # what the job shall run
+    RUNNING = "running"  # what the job shall run, and what runs until an update has begun
+    PENDING = "pending"  # what the job shall run, while a driver of the one before goes on
     SUPERSEDED = "superseded"
     FAILED = "failed"
     ROLLED_BACK = "rolled_back"
@@ -71,13 +72,16 @@ def revisions_of(context: CommandContext, name: str) -> list[RevisionRow]:
     rows = []
     for number, entry in enumerate(entries):
         changed = _changed(specs[number - 1], specs[number]) if number else ()
-        rows.append(RevisionRow(entry, _state(record, entry), _why(record, own, entry), changed))
+        rows.append(RevisionRow(entry, _state(record, own, entry), _why(record, own, entry), changed))
     return rows[::-1]
 
 
-def _state(record: JobRef | Result, entry: KeptRevision) -> RevisionState:
-    if entry.revision == record.revision:
+def _state(record: JobRef | Result, own: Ownership | None, entry: KeptRevision) -> RevisionState:
+    waits = isinstance(record, JobRef) and own is not None and is_pending(record, own)
+    if waits and own is not None and entry.revision == own.revision:
         return RevisionState.RUNNING
+    if entry.revision == record.revision:
+        return RevisionState.PENDING if waits else RevisionState.RUNNING
     if entry.fate in (RevisionFate.FAILED, RevisionFate.ROLLED_BACK):
         return RevisionState(entry.fate.value)
     return RevisionState.SUPERSEDED

@@ -64,7 +64,7 @@ from supervisor.model.state import (
     queries_before,
     why_update_failed,
 )
-from supervisor.model.view import Leftover, Row
+from supervisor.model.view import Leftover, Row, home_of
 from supervisor.plan.prepare import Preparations, waits_for_restart
 from supervisor.plan.table import ROWS, TABLE, Do, Owned, Wanted
 from supervisor.plan.update_savepoint import back_to_savepoint, before_hand_over, is_own_savepoint
@@ -85,7 +85,7 @@ FRESH = Account(failures=0, charged=0, recent_s=(), delay_s=0.0, exhausted=False
 class WaitingAssignment:
     """Is an assignment that is due and waits for a slot. ``waited`` means that it rests on a full wait, to be
     guarded by the lease. ``queries`` is what is known of the checkpoint, as pairs of ``CheckpointExpectation``; ``left`` is
-    as in ``Assign``.
+    as in ``Assign``. ``home`` is the host that has what the job wrote to its working directory, or is empty.
 
     ``meanwhile`` cleans what an older uid left behind, in case there is no slot now.
     """
@@ -99,6 +99,7 @@ class WaitingAssignment:
     meanwhile: CleanUp | None = None
     queries: tuple[str, ...] = ()
     left: str = ""
+    home: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,9 +273,11 @@ def _quarantine(case: Case) -> Decision:
 
 
 def _candidate(case: Case, why: str, acc: Account, waited: Waited | None = None) -> Decision:
-    queries = _known_queries(case)
+    queries, home = _known_queries(case), home_of(case.row)
     return Decision(
-        candidate=WaitingAssignment(case.name, why, case.ref, case.own, acc, waited, queries=queries)
+        candidate=WaitingAssignment(
+            case.name, why, case.ref, case.own, acc, waited, queries=queries, home=home
+        )
     )
 
 

@@ -60,11 +60,13 @@ from supervisor.model.state import (
     delay_of,
     executors_wanted,
     has_failed_query,
+    has_written_here,
     last_exit_of,
     left_by_update,
     next_attempt,
     observed_update,
     state_of_ended,
+    unnamed_of,
     why_update_failed,
 )
 from supervisor.model.view import Row, View
@@ -82,6 +84,7 @@ from supervisor.plan.remedies import (
     remedies_of_ended,
     remedies_of_held,
     remedies_of_quarantined,
+    remedies_of_risk,
     remedies_of_state,
     remedies_of_waiting_for_cluster,
     runbook_of,
@@ -244,7 +247,22 @@ class Explanation:
     def is_fine(self) -> bool:
         """Says whether the job simply runs, and so has no place in a list of jobs that do not."""
         quiet = self.alarm is None and self.action is None and self.waits_for is None
-        return self.state is JobState.RUNNING and quiet and not self.is_half and not self.is_unproven
+        risks = self.is_half or self.is_unproven or bool(self.at_risk)
+        return self.state is JobState.RUNNING and quiet and not risks
+
+    @property
+    def is_refused_next(self) -> bool:
+        """Says whether the job runs, and its next start is refused whatever ends this one."""
+        return self.state is JobState.RUNNING and self.record is not None and bool(unnamed_of(self.record))
+
+    @property
+    def at_risk(self) -> str:
+        """Returns what the next start of a running job will lack, or that it is refused; empty if nothing is known."""
+        if self.is_refused_next:
+            return "it runs on; whatever ends this attempt, its next start is refused"
+        if self.state is JobState.RUNNING and self.record is not None and has_written_here(self.record):
+            return "it runs on; a start on another host begins without what lies in its working directory"
+        return ""
 
     @property
     def is_half(self) -> bool:
@@ -471,7 +489,8 @@ class Explainer:
             cordoned=self._cordoned(row) if full else (),
             delayed=own is not None and bool(delay_of(own, self._view.members.get(own.supervisor))),
         )
-        return (*of_state, *runbook_of(own.cause if own is not None and failed else None))
+        of_risk = remedies_of_risk(lease) if lease is not None and shown.state is JobState.RUNNING else ()
+        return (*of_state, *of_risk, *runbook_of(own.cause if own is not None and failed else None))
 
     def _missing(self, row: Row) -> MissingHost:
         """Returns what to give a host so that it may have the job."""

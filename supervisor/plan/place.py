@@ -87,20 +87,21 @@ def _preference(
     ready_on: frozenset[str],
     rank: Mapping[str, int],
     loads: Mapping[str, Load],
-) -> Callable[[Member], tuple[bool, bool, bool, int, float, str]]:
+) -> Callable[[Member], tuple[bool, bool, bool, bool, int, float, str]]:
     """Returns the key by which the host for ``candidate`` is chosen, lowest first: where it shall move to, unless only
-    another host has the driver of its update; where a driver is ready; which spreads its group best (``rank``); where
-    most is free."""
+    another host has the driver of its update; where its working directory is; where a driver is ready; which spreads its
+    group best (``rank``); where most is free."""
     job, own = candidate.ref.record, candidate.own.record
     move = job.move_in_force if own.restart_nonce != job.restart_nonce else None
     to, updates = move.to if move is not None else "", own.uid == job.uid and own.revision != job.revision
 
-    def key(m: Member) -> tuple[bool, bool, bool, int, float, str]:
+    def key(m: Member) -> tuple[bool, bool, bool, bool, int, float, str]:
         ready = m.id in ready_on
         moves = m.id == to and (ready or not updates)
         return (
             m.id == last,
             not moves,
+            m.id != candidate.home,
             not ready,
             rank.get(m.id, 0),
             share_in_use(m, loads.get(m.id, Load())),

@@ -53,7 +53,7 @@ from supervisor.model.records import (
 from supervisor.model.requirements import required_of
 from supervisor.model.seen import Found
 from supervisor.model.state import account_of, is_pending, standing_update
-from supervisor.model.view import Row, SeenPreparation, View
+from supervisor.model.view import Row, SeenPreparation, View, home_of
 from supervisor.plan.placement import Spread, why_barred, why_unfit
 from supervisor.plan.room import share_in_use, why_busy, why_no_room
 from supervisor.plan.startable import StartPlaces, goes_on
@@ -117,6 +117,9 @@ class Preparations:
     def __init__(self, view: View, now_s: float, site: SitePolicy | None = None) -> None:
         self.now_s = now_s
         self.cordoned = view.cordoned
+        self._homes = {
+            row.own.record.uid: home_of(row) for row in view.rows.values() if isinstance(row.own, Found)
+        }
         self.start_places = StartPlaces(view, site)
         self.hosts = {host: m for host, m in self.start_places.open_hosts.items() if m.prepares > 0}
         self._members = view.members
@@ -331,7 +334,7 @@ class Preparations:
         return NextDriver(False, start_place.why, impossible=not start_place.is_busy, may_pass=True)
 
     def _next_driver(self, job: JobRef, own: Ownership, asked: str, wish: Wish | None = None) -> NextDriver:
-        memory, wish = next_memory(job, own), wish or _of_change(job, own)
+        memory, wish = next_memory(job, own), wish or _of_change(job, own, self._homes.get(job.uid, ""))
         there = [
             each for each in self.of(job.uid) if self.fits(each, job, own, memory) and _is_where(each, wish)
         ]
@@ -560,10 +563,10 @@ def wish_of(row: Row, now_s: float) -> Wish | str | None:
         return _between(row, job, own, now_s)
     if own.revision != job.revision:
         starts_cold = terms.prepare is None or not _prepares_update(job, own) or not is_pending(job, own)
-        return KEEP if starts_cold else _of_change(job, own)
+        return KEEP if starts_cold else _of_change(job, own, home_of(row))
     if own.restart_nonce != job.restart_nonce:
         cold = job.cold_restart == job.restart_nonce or terms.prepare is None
-        return KEEP if cold else _of_change(job, own)
+        return KEEP if cold else _of_change(job, own, home_of(row))
     if terms.standby is None:
         return None
     lease = row.lease_of_owner
@@ -614,8 +617,9 @@ def move_wish(job: JobRef, own: Ownership, why: str, to: str = "") -> Wish | Non
     return Wish(job.terms.prepare, why, own.supervisor, other=True, to=to)
 
 
-def _of_change(job: JobRef, own: Ownership) -> Wish:
-    """Returns the wish of a job that runs, and waits with its restart or its update."""
+def _of_change(job: JobRef, own: Ownership, home: str) -> Wish:
+    """Returns the wish of a job that runs, and waits with its restart or its update. ``home`` has what it wrote to its
+    working directory (``home_of``), and is asked before others."""
     assert job.terms.prepare is not None
     move = job.move_in_force
     to = move.to if move is not None else ""
@@ -623,7 +627,7 @@ def _of_change(job: JobRef, own: Ownership) -> Wish:
         return Wish(job.terms.prepare, f"it moves to {to}", own.supervisor, other=True, to=to)
     changes = own.revision != job.revision
     why = f"revision {job.revision} is to replace {own.revision}" if changes else "a restart was asked for"
-    return Wish(job.terms.prepare, why, own.supervisor, first=to)
+    return Wish(job.terms.prepare, why, own.supervisor, first=to or home)
 
 
 def _is_where(request: Request, wish: Wish) -> bool:

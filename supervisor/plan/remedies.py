@@ -12,9 +12,9 @@ from typing import Final
 
 from supervisor.model.checkpoint_expectation import BEGINS_ANEW
 from supervisor.model.policies import refused_policies
-from supervisor.model.records import Cause, JobRef, Ownership, OwnState, Update
+from supervisor.model.records import Cause, JobRef, Lease, Ownership, OwnState, Update
 from supervisor.model.spark_session import MARK as UNSUPPORTED_SESSION
-from supervisor.model.state import JobState
+from supervisor.model.state import JobState, has_written_here, unnamed_of
 
 PROGRAM = "spark-supervisor"
 CORDONED_MAX: Final = 3
@@ -215,6 +215,20 @@ def remedies_of_state(
     if state is JobState.STARTING:
         return (logs,)
     return ()
+
+
+def remedies_of_risk(lease: Lease) -> tuple[Remedy, ...]:
+    """Returns what helps a job that runs, and whose next start is refused or may be without what it has now."""
+    found = []
+    if unnamed_of(lease):
+        found.append(
+            Remedy(f"{PROGRAM} apply SPEC.yaml", "with an application that gives each query a queryName")
+        )
+        found.append(Remedy(f"{PROGRAM} docs jobs-python", "says how it goes on where it was then"))
+    if has_written_here(lease):
+        places = "with sinks, warehouse and checkpoints in places that every host reaches"
+        found.append(Remedy(f"{PROGRAM} apply SPEC.yaml", places))
+    return tuple(found)
 
 
 def remedies_of_unplaceable(missing: MissingHost) -> tuple[Remedy, ...]:

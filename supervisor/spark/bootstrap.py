@@ -265,7 +265,25 @@ class Watch:
         if what:
             self.refuse(what)
 
+    def _wrap_validation(self, builder: Any) -> None:
+        """Has our refusal come before that of pyspark, which refuses a remote beside the master of ``spark-submit`` (in its
+        variable MASTER) as soon as the builder is given it: its words do not say that a job can't have such a session."""
+        validate = getattr(builder, "_validate_startup_urls", None)
+        if validate is None:
+            return
+
+        @functools.wraps(validate)
+        def validate_urls(builder: Any) -> None:
+            try:
+                validate(builder)
+            except Exception:
+                self._require_classic(builder)
+                raise
+
+        builder._validate_startup_urls = validate_urls
+
     def _wrap_builder(self, builder: Any) -> None:
+        self._wrap_validation(builder)
         create_new = getattr(builder, "create", None)
         create = builder.getOrCreate
 

@@ -84,7 +84,7 @@ def test_an_address_that_is_none_of_the_host(tmp_path: Path, reports: ReportSock
     found = verdict(reports, ended.returncode, ended.stdout)
     assert found.cause is Cause.USER_ERROR
     assert found.reason.startswith(
-        "spark.driver.bindAddress (else SPARK_LOCAL_IP, or what the host's name"
+        "spark.driver.bindAddress, else SPARK_LOCAL_IP, else what the host's name"
     ), found
 
 
@@ -93,7 +93,7 @@ def test_what_reads_what_is_there_and_ends(tmp_path: Path, reports: ReportSocket
     found = verdict(reports, ended.returncode, ended.stdout)
     assert found == (
         Cause.EXITED_ZERO,
-        "exit code 0 of an unbounded job: its queries have read what was there and ended (availableNow or once): "
+        "exit code 0 of an unbounded job: its queries read all there was and ended (availableNow, once): "
         "say unbounded: false",
         False,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.records import QueryProgress
 from supervisor.model.usage import AttemptUsage, DirectoryUse
 from tests.unit.cli.conftest import Terminal
@@ -36,6 +37,26 @@ def test_list_and_explain_warn(running: Terminal) -> None:
     )
     assert "working directory" in running.run("list").out
     assert warning in " ".join(running.run("explain", "a").out.split())
+
+
+def test_what_only_one_host_has_needs_a_look(running: Terminal) -> None:
+    one = " ".join(running.run("explain", "a").out.split())
+    assert "as wanted" not in one
+    assert "next it runs on; a start on another host begins without what lies in its working directory" in one
+    assert "apply SPEC.yaml # with sinks, warehouse and checkpoints in places that every host reaches" in one
+    everything = running.run("explain").out
+    assert "0 as wanted, 1 to look at" in everything
+    assert running.run("explain", "a", "-o", "json").json["fine"] is False
+
+
+def test_a_job_whose_next_start_is_refused_needs_a_look(terminal: Terminal) -> None:
+    terminal.submit("a")
+    terminal.bench.join("host-a")
+    terminal.bench.run("a", remembered=CheckpointExpectation(place="/x", unnamed=("1",)))
+    one = " ".join(terminal.run("explain", "a").out.split())
+    assert "next it runs on; whatever ends this attempt, its next start is refused" in one
+    assert "apply SPEC.yaml # with an application that gives each query a queryName" in one
+    assert "0 as wanted, 1 to look at" in terminal.run("explain").out
 
 
 def test_show_and_the_document_have_it(running: Terminal) -> None:

@@ -105,7 +105,10 @@ def test_what_the_leader_gave_up_is_told_and_kept_by_the_next_update(terminal: T
     by_leader(terminal, GiveUpdateUp, "no Python")
     assert states(terminal) == [(3, "failed"), (2, "running"), (1, "superseded")]
     terminal.run("apply", terminal.spec("a", "lease: 28s"))
+    assert states(terminal) == [(4, "pending"), (3, "failed"), (2, "running"), (1, "superseded")]
+    runs(terminal, 4)
     assert states(terminal) == [(4, "running"), (3, "failed"), (2, "superseded"), (1, "superseded")]
+    runs(terminal, 2)
     entry = kept(terminal).revisions[2]
     assert (entry.fate, entry.why) == (RevisionFate.FAILED, "no Python")
     refused = terminal.run("apply", terminal.spec("a", "lease: 25s"))

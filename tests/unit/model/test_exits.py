@@ -15,7 +15,7 @@ from supervisor.model.exit_hints import HINTS
 from supervisor.model.exits import RULES, Source, classify
 from supervisor.model.headline import headline
 from supervisor.model.out_of_memory import Oom
-from supervisor.model.records import REASON_MAX_BYTES, Cause
+from supervisor.model.records import DETAIL_MAX_BYTES, REASON_MAX_BYTES, Cause
 
 TRACEBACK = """\
 26/11/21 01:32:24 WARN Utils: Set SPARK_LOCAL_IP if you need to bind to another address
@@ -482,7 +482,7 @@ def test_what_kafka_said_before_another_error_is_no_advice() -> None:
         (
             "\t\t[NOT FOUND  ] g#a;1!a.jar (0ms)\n\n\t==== local-m2-cache: tried\n\n\t  file:/h/.m2/repository/g/a/1/a-1.jar\n"
             "[download failed: g#a;1!a.jar]",
-            "~/.m2 has the pom of a package without its jar, so no repository is asked for that: put "
+            "~/.m2 has the pom of a package and not its jar, and no repository is asked: put "
             "/h/.m2/repository/g/a/1/a-1.jar there, or see docs jobs-kafka",
         ),
     ],
@@ -616,11 +616,11 @@ BIND = "Py4JJavaError: java.net.BindException: {} : Service 'sparkDriver' failed
     [
         (
             BIND.format("Cannot assign requested address"),
-            "spark.driver.bindAddress (else SPARK_LOCAL_IP, or what the host's name resolves to) is no address of this",
+            "spark.driver.bindAddress, else SPARK_LOCAL_IP, else what the host's name resolves to, is no address of this host",
         ),
         (
             BIND.format("bind(..) failed with error(-99): Cannot assign requested address"),
-            "spark.driver.bindAddress (else",
+            "spark.driver.bindAddress, else",
         ),
         (BIND.format("Address already in use"), "no free port: raise spark.port.maxRetries"),
         (
@@ -648,7 +648,7 @@ RETURNED = ExitEvidence(
         (RETURNED, "its code came to its end: does it wait for its queries (awaitTermination)?"),
         (
             replace(RETURNED, drained=True),
-            "its queries have read what was there and ended (availableNow or once): say unbounded: false",
+            "its queries read all there was and ended (availableNow, once): say unbounded: false",
         ),
         (replace(RETURNED, error=KEY_ERROR), f"its query ended with an error that was caught ({KEY_ERROR})"),
         (replace(RETURNED, session=False), "it ended without a SparkSession"),
@@ -666,3 +666,13 @@ def test_an_end_without_an_error_is_told_by_what_was_seen(evidence: ExitEvidence
 @pytest.mark.parametrize(("cause", "permanent"), [(Cause.BAD_CHECKPOINT, True), (Cause.NO_ACCESS, False)])
 def test_what_was_not_let_begin_is_tried_again_where_that_can_help(cause: Cause, permanent: bool) -> None:
     assert classify(ExitEvidence(78, unbounded=True, refused=(cause, "why"))).permanent is permanent
+
+
+@pytest.mark.parametrize("hint", [hint for _, hint in exit_hints.HINTS])
+def test_a_history_has_room_for_what_is_to_be_done(hint: str) -> None:
+    assert len(hint.encode()) <= DETAIL_MAX_BYTES
+
+
+def test_a_history_has_room_for_the_remedy_of_a_job_that_has_ended_well() -> None:
+    reason = classify(replace(RETURNED, drained=True)).reason
+    assert reason.endswith("unbounded: false") and len(reason.encode()) <= DETAIL_MAX_BYTES

@@ -37,6 +37,15 @@ def test_what_the_bootstrap_put_first_is_the_root() -> None:
     assert "wrapped" not in cause_text(text, 120)
 
 
+def test_what_is_said_of_a_long_path_stays() -> None:
+    place = "/var/lib/spark-supervisor/run/state/jobs/1ngphp0r7z4f-8a6646e7/users/1000/cwd/etl_config.json"
+    text = f"FileNotFoundException: File file:{place} does not exist"
+    assert cause_text(text, 120) == (
+        "FileNotFoundException: File file:/var/lib/…/cwd/etl_config.json does not exist"
+    )
+    assert cause_text(text, 400) == text, "nothing has to be cut"
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

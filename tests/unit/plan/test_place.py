@@ -12,6 +12,7 @@ from supervisor.model.driver_memory import MIB
 from supervisor.model.records import Cause, Member, Ownership, OwnState, Phase
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.seen import Found
+from supervisor.model.usage import AttemptUsage, DirectoryUse
 from supervisor.model.view import Row
 from supervisor.plan.check import violations
 from supervisor.plan.make import Policy, make_plan
@@ -52,6 +53,28 @@ def test_a_host_that_did_not_start_it_comes_last(state: Found[Ownership]) -> Non
 )
 def test_a_host_that_is_not_to_blame_is_not_avoided(state: Found[Ownership]) -> None:
     assert chosen(state, HOST, OTHER) == "s1"
+
+
+WRITTEN = AttemptUsage(directory=DirectoryUse(path="/s/jobs/u1/cwd", bytes=10, files=1, names=("out",)))
+CARRIES = row(
+    name="other", ref=job("other", "u9"), own=own(OwnState.CLAIMED, uid="u9", memory=500), lease=lease()
+)
+
+
+def test_what_it_wrote_to_its_working_directory_brings_a_job_back_to_its_host() -> None:
+    """A driver elsewhere begins without it; but one that must go elsewhere does."""
+    there = exited(Cause.USER_ERROR, usage=WRITTEN)
+
+    def host(state: Found[Ownership], *members: Member) -> str:
+        mine = row(ref=job(), own=state, own_seen_at_s=NOW_S - 1000.0)
+        plan = make_plan(view(mine, CARRIES, members={m.id: m for m in members}), Policy(), NOW_S)
+        return next(each.host.id for each in plan.actions if isinstance(each, Assign))
+
+    assert host(exited(Cause.USER_ERROR), HOST, OTHER) == "s2", "s1 carries another job"
+    assert host(there, HOST, OTHER) == "s1"
+    assert host(there, replace(HOST, drivers=1), OTHER) == "s2", "there is no room"
+    assert host(exited(Cause.NO_ROOM, usage=WRITTEN), HOST, OTHER) == "s2", "it could not start there"
+    assert host(replace(there, record=replace(there.record, uid="u0")), HOST, OTHER) == "s2", "of another uid"
 
 
 RAISING = job(

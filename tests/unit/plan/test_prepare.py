@@ -28,6 +28,7 @@ from supervisor.model.records import (
 from supervisor.model.restart import RestartPolicy
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.transaction import Create
+from supervisor.model.usage import AttemptUsage, DirectoryUse
 from supervisor.model.view import Row, SeenPreparation, View
 from supervisor.plan.check import violations
 from supervisor.plan.decide import FRESH
@@ -98,6 +99,18 @@ class TestRestart:
         assert (
             plan.notes[0].prepares == "s2"
             and "the running one goes on until it is ready" in plan.notes[0].why
+        )
+
+    def test_asks_the_present_host_first_if_that_alone_has_what_the_job_wrote(self) -> None:
+        there = AttemptUsage(directory=DirectoryUse(path="/s/jobs/u1/cwd", bytes=1, files=1))
+        mine = replace(restarted(), lease=lease(usage=there))
+        action = only(plan_of(mine))
+        assert isinstance(action, Prepare) and action.host.id == "s1"
+        plan = plan_of(mine, asked=(asked("s1"),))
+        assert plan.notes[0].prepares == "s1"
+        action = only(plan_of(mine, members={"s1": replace(A, memory=150), "s2": B}))
+        assert isinstance(action, Prepare) and action.host.id == "s2", (
+            "without room for both, it begins without"
         )
 
     def test_asks_the_present_host_if_no_other_has_room(self) -> None:

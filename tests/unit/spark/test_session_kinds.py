@@ -53,6 +53,15 @@ def test_it_is_refused_where_it_is_made(tmp_path: Path, way: str) -> None:
     assert "went on" not in printed
 
 
+@pytest.mark.parametrize("way", ["remote", "create", "a server in the tree", "config", "config as a map"])
+def test_it_is_refused_beside_the_master_that_spark_submit_sets(tmp_path: Path, way: str) -> None:
+    """pyspark refuses that pair by itself, in words that no restart policy knows."""
+    said, printed = run(WAYS[way], tmp_path, {"MASTER": "local[1]"})
+    assert [report["event"] for report in said] == ["begun", "error"]
+    assert MARK in str(said[1]["message"]) and "hush" not in str(said[1]["message"])
+    assert "went on" not in printed
+
+
 @pytest.mark.parametrize("name", SELECTING_VARIABLES)
 def test_in_an_environment_of_that_kind_no_application_begins(tmp_path: Path, name: str) -> None:
     value = "connect" if name == "SPARK_API_MODE" else "1"
