@@ -1,7 +1,10 @@
 """``tests/run quick [PATH...]``: the loop of an ordinary change, in at most two minutes on two cores.
 
-It runs ruff, mypy, the tests of names, documents and golden records, and the unit tests nearest to the changed files: those
-that git calls changed or new, or those that are named.
+It runs ruff, mypy, lint-imports, the tests of names, documents and golden records, and the unit tests nearest to the changed
+files: those that git calls changed or new, or those that are named.
+
+``tests/run for ROOM...`` runs the same checks, all tests of these rooms, each test beside them that imports one, and those
+that read the whole package. It is for a change that is about to be taken, and needs minutes.
 """
 
 from __future__ import annotations
@@ -24,6 +27,13 @@ ALWAYS = (
     "tests/unit/test_docs.py",
     "tests/unit/test_names.py",
 )
+
+WHOLE = ("tests/unit/test_*.py", "tests/golden/test_*.py", "tests/explore/test_defects.py")
+"""The tests that read all sources, or hold what has left the package."""
+
+SUITES = ("unit", "golden", "contract", "property", "incidents", "attacks")
+"""Those whose files take seconds each, but for the tests with one of these marks."""
+NOT_HERE = "not (slow or spark or docker or kubernetes or systemd_analyze or browser)"
 
 MOST_FILES = 24
 """Of the files that only import a changed module, so many are run: a module of ``model`` is imported by nearly all."""
@@ -101,6 +111,23 @@ def choose(changed: Iterable[str], sources: Mapping[str, str], most: int = MOST_
     return sorted({*own, *readers, *named, *far, *ALWAYS})
 
 
+def choose_for(rooms: Iterable[str], sources: Mapping[str, str]) -> list[str]:
+    """The test files that a change in ``rooms`` (``plan``, ``daemon/host``) needs. ``sources``: each test file of ``SUITES``
+    with its text. Raises SystemExit for what is no room."""
+    chosen: set[str] = {path for path in sources if any(PurePosixPath(path).match(like) for like in WHOLE)}
+    for room in rooms:
+        if not (ROOT / "supervisor" / room / "__init__.py").is_file():
+            raise SystemExit(f"there is no room supervisor/{room}")
+        package = f"supervisor.{room.replace('/', '.')}"
+        chosen.update(path for path in sources if path.startswith(f"tests/unit/{room}/"))
+        chosen.update(
+            path
+            for path, text in sources.items()
+            if any(name == package or name.startswith(f"{package}.") for name in imported_by(text))
+        )
+    return sorted({*chosen, *WHOLE[2:]})
+
+
 def changed_files() -> list[str]:
     """What git calls changed since HEAD, or new."""
     listed = (
@@ -116,25 +143,32 @@ def _git(*words: str) -> str:
 
 def unit_tests() -> dict[str, str]:
     """Each file of unit tests, and of those that hold golden files, with its text."""
-    files = (path for room in ("unit", "golden") for path in (ROOT / "tests" / room).rglob("test_*.py"))
+    return files_of(("unit", "golden"))
+
+
+def files_of(suites: Iterable[str]) -> dict[str, str]:
+    """Each test file of these suites with its text."""
+    files = (path for suite in suites for path in (ROOT / "tests" / suite).rglob("test_*.py"))
     return {str(path.relative_to(ROOT)): path.read_text() for path in files}
 
 
-def run(changed: list[str]) -> tuple[int, float, list[str]]:
-    """Run everything for these files: how many test files that were, the seconds, and what failed."""
+def run(tests: list[str], marks: tuple[str, ...] = ()) -> tuple[int, float, list[str]]:
+    """Run the checks and these test files: how many files that were, the seconds, and what failed."""
     began_at_s = time.monotonic()
-    tests = choose(changed, unit_tests())
-    commands = (
-        ("ruff", "check", "."),
-        ("ruff", "format", "--check", "."),
-        ("mypy", "--strict", "supervisor"),
-        ("pytest", "-q", "-n", "2", *tests),
+    python = (sys.executable, "-m")
+    commands: tuple[tuple[str, ...], ...] = (
+        (*python, "ruff", "check", "."),
+        (*python, "ruff", "format", "--check", "."),
+        (*python, "mypy", "--strict", "supervisor"),
+        (str(Path(sys.executable).parent / "lint-imports"),),
+        (*python, "pytest", "-q", "-n", "2", *marks, *tests),
     )
     failed = []
     for command in commands:
-        print(f"-- {' '.join(command[:4])}", flush=True)
-        if subprocess.run((sys.executable, "-m", *command), cwd=ROOT).returncode != 0:
-            failed.append(" ".join(command[:2]))
+        words = command[2:6] if command[: len(python)] == python else ("lint-imports",)
+        print(f"-- {' '.join(words)}", flush=True)
+        if subprocess.run(command, cwd=ROOT).returncode != 0:
+            failed.append(" ".join(words[:2]))
     took_s = time.monotonic() - began_at_s
     said = f"failed: {', '.join(failed)}" if failed else "all is well"
     print(f"{len(tests)} test files, {took_s:.0f} s; {said}", flush=True)
@@ -149,12 +183,17 @@ def main() -> int:
         action="store_true",
         help="measure a change of each path by itself, and write the figures to tests/RESULTS.md",
     )
+    parser.add_argument(
+        "--for", dest="rooms", nargs="+", metavar="ROOM", help="run what a change in these rooms needs"
+    )
     asked = parser.parse_args()
+    if asked.rooms:
+        return 1 if run(choose_for(asked.rooms, files_of(SUITES)), ("-m", NOT_HERE))[2] else 0
     named = [str(Path(path).resolve().relative_to(ROOT)) for path in asked.path]
     if not asked.write_results:
-        return 1 if run(named or changed_files())[2] else 0
+        return 1 if run(choose(named or changed_files(), unit_tests()))[2] else 0
     measured = Measured(".", "tests.quick")
-    runs = {path: run([path]) for path in named}
+    runs = {path: run(choose([path], unit_tests())) for path in named}
     rows = [
         (path, str(count), f"{took_s:.0f}", ", ".join(failed) or "nothing")
         for path, (count, took_s, failed) in runs.items()

@@ -248,6 +248,10 @@ def test_a_run_of_tests_names_files_that_are_there_and_marks_that_are_known(
         with pytest.raises(Parsed):
             _parse(monkeypatch, ("tests.quick", *rest[1:]))
         rest = rest[1:]
+    elif rest[:1] == ["for"]:
+        with pytest.raises(Parsed):
+            _parse(monkeypatch, ("tests.quick", "--for", *rest[1:]))
+        rest = [f"supervisor/{room}/__init__.py" for room in rest[1:]]
     elif rest[:1] == ["-m"]:
         marks = {word for word in re.findall(r"\w+", rest[1]) if word not in ("and", "or", "not")}
         assert marks and marks <= MARKERS, f"no such mark: {sorted(marks - MARKERS)}"

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from tests.quick import ALWAYS, PAGES, READERS, ROOT, choose, module_of, unit_tests
+from tests.quick import (
+    ALWAYS,
+    PAGES,
+    READERS,
+    ROOT,
+    SUITES,
+    WHOLE,
+    choose,
+    choose_for,
+    files_of,
+    module_of,
+    unit_tests,
+)
 
 SOURCES = {
     "tests/unit/plan/test_decide.py": "from supervisor.plan.decide import decide",
@@ -68,3 +80,30 @@ def test_every_test_that_a_table_names_is_one_that_the_loop_knows() -> None:
 
 def test_the_module_of_a_package_is_its_directory() -> None:
     assert module_of("supervisor/clients/store/__init__.py") == "supervisor.clients.store"
+
+
+def test_a_room_has_its_tests_those_that_import_it_and_those_of_the_whole() -> None:
+    sources = {
+        **SOURCES,
+        "tests/unit/test_names.py": "",
+        "tests/property/test_a.py": "import supervisor.plan.make",
+        "tests/property/test_b.py": "from supervisor.planet import a",
+    }
+    assert set(choose_for(["plan"], sources)) == {
+        "tests/unit/plan/test_decide.py",
+        "tests/unit/plan/test_decide_more.py",
+        "tests/unit/plan/test_table.py",
+        "tests/unit/daemon/test_hosts.py",
+        "tests/unit/test_names.py",
+        "tests/golden/test_previous.py",
+        "tests/property/test_a.py",
+        "tests/explore/test_defects.py",
+    }
+    assert "tests/unit/daemon/host/test_agent.py" in choose_for(["daemon/host"], sources)
+    with pytest.raises(SystemExit, match="no room supervisor/attic"):
+        choose_for(["attic"], sources)
+
+
+def test_what_reads_the_whole_package_is_there() -> None:
+    assert all(any(ROOT.glob(pattern)) for pattern in WHOLE)
+    assert {path.split("/")[1] for path in files_of(SUITES)} == set(SUITES)
