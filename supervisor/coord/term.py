@@ -68,6 +68,11 @@ class Term(Generic[Client]):
         return self._hindrance() is None
 
     @property
+    def lasts(self) -> bool:
+        """Whether the term is not over, though it may be interrupted. Asking is also how its end is noticed."""
+        return self.active or not self.over.is_set()
+
+    @property
     def recorded(self) -> bool:
         return self._recorded
 

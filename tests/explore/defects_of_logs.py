@@ -59,7 +59,11 @@ DEFECTS = (
     text(
         "sweep-of-outputs-outlives-its-term",
         TERM,
-        (Sweeper.sweep_once, "logs.scan(self._references, self._may_go_on)", "logs.scan(self._references)"),
+        (
+            Sweeper.sweep_once,
+            "logs.scan(self._references, self._permission.may_go_on)",
+            "logs.scan(self._references)",
+        ),
     ),
     text(
         "an-output-that-grows-is-read-for-ever",

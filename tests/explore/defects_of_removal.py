@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from supervisor.daemon.leader.remover import Remover
+from supervisor.daemon.leader.term_loop import TermPermission
 from supervisor.operations import jobs
 from supervisor.registry import leader_writes, pending_deletions
 from supervisor.registry.checkpoint_claims import CheckpointClaims, Index
@@ -107,7 +108,7 @@ REMOVER = (
     text(
         "deletes-while-paused",
         "§6 pause: the leader acts on nothing",
-        (Remover.step, " or self._paused()", ""),
+        (TermPermission.may_begin, " and not self.is_paused()", ""),
         (Remover._still, " or pause is not None", ""),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from supervisor.daemon.host import agent, cluster_leftovers
 from supervisor.daemon.leader import application_sweeper, sweeper
+from supervisor.daemon.leader.term_loop import TermPermission
 from supervisor.operations import jobs
 from supervisor.registry import blob_sweep, blobs, record_sweep
 from tests.explore.planting import text
@@ -129,27 +130,27 @@ KEPT = (
     ),
 )
 
-TRUSTED = "self._term.distrust is not None or "
-GOES_ON = " and self._term.distrust is None"
+TRUSTED = "self.term.distrust is None and "
+GOES_ON = " and self.term.distrust is None"
 
 HELD = (
-    text("sweep-goes-on-in-distrust", DISTRUST, (sweeper.Sweeper._may_go_on, GOES_ON, "")),
-    text("sweep-begins-in-distrust", DISTRUST, (sweeper.Sweeper.run, TRUSTED, "")),
+    text("sweep-goes-on-in-distrust", DISTRUST, (TermPermission.may_go_on, GOES_ON, "")),
+    text("sweep-begins-in-distrust", DISTRUST, (TermPermission.may_begin, TRUSTED, "")),
     text(
         "sweeps-in-distrust",
         DISTRUST,
-        (sweeper.Sweeper.run, TRUSTED, ""),
-        (sweeper.Sweeper._may_go_on, GOES_ON, ""),
+        (TermPermission.may_begin, TRUSTED, ""),
+        (TermPermission.may_go_on, GOES_ON, ""),
     ),
     text(
         "sweeps-before-the-epoch-is-recorded",
         "§6: until that is recorded, the leader starts and cleans nothing",
-        (sweeper.Sweeper.run, " or not self._term.recorded", ""),
+        (TermPermission.may_begin, "self.term.recorded and ", ""),
     ),
     text(
         "sweep-outlives-its-term",
         "§6: cancel and await every task of the epoch",
-        (sweeper.Sweeper._may_go_on, "not self._term.over.is_set() and ", ""),
+        (TermPermission.may_go_on, "not self.term.over.is_set() and ", ""),
     ),
     text(
         "sweeps-while-paused",

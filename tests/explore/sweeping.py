@@ -161,7 +161,7 @@ class Scan:
         self._answers = me.sweep or ()
         self._next = 0
         self._now_s = world.now_s
-        self._may_go_on = ExploredSweeper(world, me)._may_go_on
+        self._may_go_on = ExploredSweeper(world, me)._permission.may_go_on
         self.unreferenced = dict(me.unreferenced)
 
     def request(self) -> tuple[str, Any] | None:

@@ -100,6 +100,10 @@ class Controller:
         metrics."""
         return self._view
 
+    def is_paused(self) -> bool:
+        """Whether the cluster is paused, as the latest view shows it."""
+        return self._view is not None and self._view.paused
+
     @property
     def plan(self) -> Plan:
         return self._plan

@@ -30,8 +30,9 @@ from supervisor.clock import boottime_s, wall_iso
 from supervisor.coord.term import Term
 from supervisor.daemon.leader.deliveries import AcceptedMessage, Deliveries, Receiver
 from supervisor.daemon.leader.notifier_inbox import NotifierInbox
+from supervisor.daemon.leader.term_loop import TermPermission, never, repeat
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
-from supervisor.errors import Corrupt, GuardFailed, NotLeader, NotSent, OutcomeUnknown, SupervisorError
+from supervisor.errors import Corrupt, GuardFailed, NotSent, OutcomeUnknown, SupervisorError
 from supervisor.metrics import Metrics
 from supervisor.model.notifications import (
     LASTING,
@@ -83,7 +84,7 @@ class Notifier:
         inbox: NotifierInbox,
         metrics: Metrics,
         *,
-        paused: Callable[[], bool] = lambda: False,
+        paused: Callable[[], bool] = never,
         clock: Callable[[], float] = boottime_s,
         deliveries: Deliveries | None = None,
     ) -> None:
@@ -93,7 +94,7 @@ class Notifier:
         self._configuration = configuration
         self._inbox = inbox
         self._metrics = metrics
-        self._paused = paused
+        self._permission = TermPermission(term, paused)
         self._clock = clock
         self._deliveries = Deliveries(metrics, clock) if deliveries is None else deliveries
         self._records: dict[str, Found[Notifications]] = {}
@@ -104,18 +105,21 @@ class Notifier:
 
     def run(self) -> None:
         """Tells receivers until the term is over; without receivers it switches off what an earlier term has begun."""
-        while not self._term.over.wait(TICK_S):
-            try:
-                if self._boundary.attempt("step", self.step, False, (SupervisorError,)):
-                    return
-            except NotLeader:
-                return
-            except SupervisorError as error:
-                log.debug("notifier_interrupted", epoch=self._term.epoch, why=str(error))
+        repeat(
+            lambda: None if self.step() else TICK_S,
+            self._term,
+            self._boundary,
+            every_s=TICK_S,
+            interrupted=self._interrupted,
+        )
+
+    def _interrupted(self, error: SupervisorError) -> float:
+        log.debug("notifier_interrupted", epoch=self._term.epoch, why=str(error))
+        return TICK_S
 
     def step(self) -> bool:
         """Does what is due, and returns whether there is nothing more to do in this term. Raises SupervisorError."""
-        if self._term.distrust is not None or not self._term.recorded or self._paused():
+        if not self._permission.may_begin():
             return False
         if not self._configuration.receivers:
             self._switch(self._read_switch(), on=False)

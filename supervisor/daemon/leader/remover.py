@@ -22,6 +22,7 @@ from supervisor.clients.store.removal import KEPT_LATE_S, Removal, open_removal
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
+from supervisor.daemon.leader.term_loop import TermPermission, never, repeat
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import (
     Conflict,
@@ -100,7 +101,7 @@ class Remover:
         *,
         site: SitePolicy,
         wanted: threading.Event,
-        paused: Callable[[], bool] = lambda: False,
+        paused: Callable[[], bool] = never,
         clock: Callable[[], float] = boottime_s,
         open_at: Open = open_removal,
     ) -> None:
@@ -111,7 +112,7 @@ class Remover:
         self._access_to = access_to
         self._site = site
         self._wanted = wanted
-        self._paused = paused
+        self._permission = TermPermission(term, paused)
         self._clock = clock
         self._open = open_at
         self._others = Others(layout)
@@ -121,23 +122,23 @@ class Remover:
 
     def run(self) -> None:
         """Deletes until the term is over."""
-        wait_s = TICK_S
-        while not self._term.over.wait(wait_s):
-            try:
-                wait_s = (
-                    0.0 if self._boundary.attempt("step", self.step, False, (SupervisorError,)) else TICK_S
-                )
-            except NotLeader:
-                return
-            except SupervisorError as error:
-                wait_s = RETRY_PAUSE.first_s
-                log.warning(
-                    "deletion_not_looked_at", epoch=self._term.epoch, why=str(error), next="tried again later"
-                )
+        repeat(
+            lambda: 0.0 if self.step() else TICK_S,
+            self._term,
+            self._boundary,
+            every_s=TICK_S,
+            interrupted=self._interrupted,
+        )
+
+    def _interrupted(self, error: SupervisorError) -> float:
+        log.warning(
+            "deletion_not_looked_at", epoch=self._term.epoch, why=str(error), next="tried again later"
+        )
+        return RETRY_PAUSE.first_s
 
     def step(self) -> bool:
         """Deletes a batch of each location that is due. Returns True if there is more to do at once."""
-        if self._term.distrust is not None or not self._term.recorded or self._paused():
+        if not self._permission.may_begin():
             return False
         if self._wanted.is_set() or self._clock() >= self._read_at_s:
             self._wanted.clear()

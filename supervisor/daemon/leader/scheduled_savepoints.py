@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import structlog
@@ -29,6 +30,7 @@ from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
 from supervisor.daemon.leader.savepoint_task import SavepointTasks, WantedSavepoint
+from supervisor.daemon.leader.term_loop import TermPermission, repeat
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import Conflict, NotFound, NotYet, SupervisorError
 from supervisor.growing_pause import GrowingPause
@@ -91,22 +93,22 @@ class ScheduledSavepoints:
     def run(self) -> None:
         """Serves the jobs until the term is over, and then ends what is under way."""
         with Pool(WORKERS, "savepoints") as pool:
-            while not self._term.over.wait(self._tick_s):
-                for wanted in self._apart.attempt("due", self.due, list[WantedSavepoint]()):
-                    self._in_flight[wanted.name] = pool.submit(self.see_to, wanted)
+            repeat(partial(self._submit_due, pool), self._term, self._apart, every_s=self._tick_s)
+
+    def _submit_due(self, pool: Pool) -> float:
+        for wanted in self.due():
+            self._in_flight[wanted.name] = pool.submit(self.see_to, wanted)
+        return self._tick_s
 
     def due(self) -> list[WantedSavepoint]:
         """Returns the jobs to serve now, the longest due first, and no more of them than there are free
         workers."""
         self._in_flight = {name: future for name, future in self._in_flight.items() if not future.done()}
         view = self._view()
-        if (
-            view is None
-            or view.paused
-            or self._term.distrust is not None
-            or not self._term.recorded
-            or not self._go_on()
-        ):
+        if view is None or not self._term.lasts:
+            return []
+        is_paused = view.paused
+        if not TermPermission(self._term, lambda: is_paused).may_begin():
             return []
         jobs = {row.name: found for row in view.rows.values() if (found := self._wanted_of(row)) is not None}
         now_s = self._clock()
@@ -250,8 +252,7 @@ class ScheduledSavepoints:
                 self._statuses[job.name] = replace(savepoint_status, **changes)  # type: ignore[arg-type]
 
     def _go_on(self) -> bool:
-        """Returns False once the term is over; calling it is also how the end of the term is noticed."""
-        return self._term.active or not self._term.over.is_set()
+        return self._term.lasts
 
 
 def wanted_of(row: Row) -> WantedSavepoint | None:

@@ -18,6 +18,7 @@ from supervisor.clusters.leftovers import KnownJobs, known_jobs
 from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.coord.term import Term
 from supervisor.daemon.leader.application_sweeper import ApplicationSweeper
+from supervisor.daemon.leader.term_loop import TermPermission, never, repeat
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import Conflict, Corrupt, GuardFailed, NotLeader, OutcomeUnknown, SupervisorError
 from supervisor.model.seen import Found, Unreadable
@@ -50,7 +51,7 @@ class Sweeper:
         blobs: BlobSweeper,
         epochs: EpochMarks,
         *,
-        paused: Callable[[], bool] = lambda: False,
+        paused: Callable[[], bool] = never,
         first_after_s: float = FIRST_AFTER_S,
         every_s: float = EVERY_S,
         savepoints: SavepointSweeper | None = None,
@@ -64,7 +65,7 @@ class Sweeper:
         self._executor = executor
         self._blobs = blobs
         self._epochs = epochs
-        self._paused = paused
+        self._permission = TermPermission(term, paused)
         self._savepoints = savepoints
         self._first_after_s = first_after_s
         self._every_s = every_s
@@ -72,17 +73,23 @@ class Sweeper:
 
     def run(self) -> None:
         """Sweeps until the term is over."""
-        wait_s = self._first_after_s
-        while not self._term.over.wait(wait_s):
-            wait_s = self._every_s
-            if self._term.distrust is not None or not self._term.recorded:
-                continue
-            try:
-                self._boundary.attempt("sweep", self.sweep_once, 0, (SupervisorError,))
-            except NotLeader:
-                return
-            except SupervisorError as error:
-                log.warning("sweep_failed", epoch=self._term.epoch, why=str(error), next="tried again later")
+        repeat(
+            self._step,
+            self._term,
+            self._boundary,
+            every_s=self._every_s,
+            interrupted=self._interrupted,
+            first_after_s=self._first_after_s,
+        )
+
+    def _step(self) -> float:
+        if self._permission.may_begin():
+            self.sweep_once()
+        return self._every_s
+
+    def _interrupted(self, error: SupervisorError) -> float:
+        log.warning("sweep_failed", epoch=self._term.epoch, why=str(error), next="tried again later")
+        return self._every_s
 
     def sweep_once(self) -> int:
         """Makes one sweep and returns how much was removed. Raises SupervisorError when something could not
@@ -94,21 +101,23 @@ class Sweeper:
         removed = sum(
             1
             for one in to_sweep(listing, view.rows)[:DELETIONS_MAX]
-            if self._may_go_on() and self._delete(one)
+            if self._permission.may_go_on() and self._delete(one)
         )
-        blobs = self._part("blobs", lambda: len(self._blobs.scan(self._references, self._may_go_on)))
+        blobs = self._part(
+            "blobs", lambda: len(self._blobs.scan(self._references, self._permission.may_go_on))
+        )
         self._part("epochs", self._epochs.prune_epochs)
         left = outputs = 0
         if self._savepoints is not None:
             savepoints = self._savepoints
-            left = self._part("savepoints", lambda: len(savepoints.scan(self._may_go_on)))
+            left = self._part("savepoints", lambda: len(savepoints.scan(self._permission.may_go_on)))
         if self._logs is not None:
             logs = self._logs
-            outputs = self._part("logs", lambda: len(logs.scan(self._references, self._may_go_on)))
+            outputs = self._part("logs", lambda: len(logs.scan(self._references, self._permission.may_go_on)))
         applications = self._applications
         if applications is not None:
             sweep = applications.sweep
-            self._part("applications", lambda: sweep(self._known_jobs, self._may_go_on))
+            self._part("applications", lambda: sweep(self._known_jobs, self._permission.may_go_on))
         if removed or blobs or left or outputs:
             log.info(
                 "swept", epoch=self._term.epoch, records=removed, blobs=blobs, savepoints=left, logs=outputs
@@ -118,7 +127,7 @@ class Sweeper:
     def _part(self, what: str, work: Callable[[], int]) -> int:
         """Sweeps one kind of leftover, and returns how much was removed: a failure of one kind prevents no
         other kind."""
-        if not self._may_go_on():
+        if not self._permission.may_go_on():
             return 0
         try:
             return self._boundary.attempt(what, work, 0, (SupervisorError,))
@@ -129,11 +138,6 @@ class Sweeper:
                 "sweep_failed", epoch=self._term.epoch, why=f"{what}: {error}", next="tried again later"
             )
             return 0
-
-    def _may_go_on(self) -> bool:
-        """Says whether to send the next request. It is called before each one, because a sweep may take long,
-        and the registry may be replaced in the middle of it (I10)."""
-        return not self._term.over.is_set() and self._term.distrust is None and not self._paused()
 
     def _full_view(self) -> View:
         """Returns a full view of the sweeper's own, because the listing must be older than the view by which

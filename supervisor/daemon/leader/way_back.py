@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Protocol
 
 import structlog
@@ -23,6 +24,7 @@ from supervisor.clients.threads import Pool
 from supervisor.clients.zookeeper import ZooClient
 from supervisor.clock import boottime_s
 from supervisor.coord.term import Term
+from supervisor.daemon.leader.term_loop import repeat
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import Conflict, Corrupt, InvalidInput, NotFound, NotYet, SupervisorError
 from supervisor.growing_pause import GrowingPause
@@ -136,10 +138,13 @@ class WayBack:
     def run(self) -> None:
         """Serves what is wanted until the term is over, and then ends what is under way."""
         with Pool(WORKERS, "way-back") as pool:
-            while not self._term.over.wait(self._tick_s):
-                for name, wanted in self._apart.attempt("due", self.due, list[tuple[str, WayBackTask]]()):
-                    wanted.future = pool.submit(self.see_to, name, wanted)
-                    self._running.append(wanted.future)
+            repeat(partial(self._submit_due, pool), self._term, self._apart, every_s=self._tick_s)
+
+    def _submit_due(self, pool: Pool) -> float:
+        for name, wanted in self.due():
+            wanted.future = pool.submit(self.see_to, name, wanted)
+            self._running.append(wanted.future)
+        return self._tick_s
 
     def due(self) -> list[tuple[str, WayBackTask]]:
         """Returns what to serve now, and no more than there are free workers."""
@@ -165,7 +170,7 @@ class WayBack:
         def go_on() -> bool:
             with self._lock:
                 is_wanted = self._wanted.get(name) is wanted
-            return is_wanted and (self._term.active or not self._term.over.is_set())
+            return is_wanted and self._term.lasts
 
         try:
             if wanted.restores:

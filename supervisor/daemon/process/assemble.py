@@ -425,25 +425,19 @@ class Assembly:
         return left_in_checkpoint(self._settings, self._blobs, job, known, sinks)
 
     def _sweeper(self, term: Term[ZooClient], controller: Controller) -> Sweeper:
-        def paused() -> bool:
-            return controller.view is not None and controller.view.paused
-
         return Sweeper(
             term,
             self._layout,
             controller.executor,
             BlobSweeper(self._store),
             self._epochs,
-            paused=paused,
+            paused=controller.is_paused,
             savepoints=SavepointSweeper(shelf_of(self._settings)),
             applications=ApplicationSweeper(self._cluster_clients, self._metrics),
             logs=LogSweeper(self._store),
         )
 
     def _remover(self, term: Term[ZooClient], controller: Controller) -> Remover:
-        def paused() -> bool:
-            return controller.view is not None and controller.view.paused
-
         return Remover(
             term,
             self._layout,
@@ -452,7 +446,7 @@ class Assembly:
             self._access_to,
             site=site_policy(self._settings.policy),
             wanted=controller.deletions_wanted,
-            paused=paused,
+            paused=controller.is_paused,
         )
 
     def _access_to(self, location: str, deletion: PendingDeletion) -> S3Access:
@@ -477,9 +471,6 @@ class Assembly:
     def _notifier(self, term: Term[ZooClient], controller: Controller) -> Notifier:
         settings = self._settings
 
-        def paused() -> bool:
-            return controller.view is not None and controller.view.paused
-
         return Notifier(
             term,
             self._layout,
@@ -487,7 +478,7 @@ class Assembly:
             NotifyConfiguration(receivers_of(settings.notify), settings.cluster, self._page_about),
             controller.notifier_inbox or NotifierInbox(),
             self._metrics,
-            paused=paused,
+            paused=controller.is_paused,
         )
 
     def _page_about(self, job: str) -> str:

@@ -62,7 +62,7 @@ class Work:
 class Rig:
     def __init__(self) -> None:
         self.now_s = NOW_S
-        self.term: Any = SimpleNamespace(active=True, over=threading.Event())
+        self.term: Any = SimpleNamespace(lasts=True, over=threading.Event())
         self.work = Work()
         self.woken = 0
         self.way = WayBack(self.term, self.work, self.wake, clock=lambda: self.now_s)
