@@ -133,7 +133,8 @@ def _restore(area: Area, target: Area, report_progress: ReportProgress, *, new_i
     for _ in range(BEGINNINGS_MAX):
         there = {item.key: item for item in target.items()}
         mine = _mark_of(target, there, manifest)
-        ids = _ids(manifest, target, mine, there) if new_ids else {}
+        ids = _ids(manifest, target, there, new_ids=new_ids) if mine is None else mine
+        _require_begun_alike(target, manifest, mine, new_ids=new_ids)
         written = changed | _metadata(area, keys, manifest, ids)
         if there and mine is None:
             there.pop(MARK, None)
@@ -170,22 +171,37 @@ def _is_same(
 
 
 def _mark_of(target: Area, there: Mapping[str, Item], manifest: Manifest) -> dict[str, str] | None:
-    """Returns the ids, old to new, of a restore of this very savepoint that has begun there; None if none has."""
+    """Returns the ids, old to new, of a restore of this very savepoint that has begun there; None if none has. In place of
+    what can be no id there is a new one."""
     ids = ids_begun_with(target, there, manifest)
-    return None if ids is None else {str(old): str(new) for old, new in ids.items() if _is_id(new)}
+    if ids is None:
+        return None
+    return {str(old): str(new) if _is_id(new) else str(uuid.uuid4()) for old, new in ids.items()}
 
 
-def _ids(
-    manifest: Manifest, target: Area, mine: Mapping[str, str] | None, there: Mapping[str, Item]
-) -> dict[str, str]:
-    """Returns a new id for each query: that of the copy that was begun, or is there already, else one that no query has."""
+def _require_begun_alike(
+    target: Area, manifest: Manifest, mine: Mapping[str, str] | None, *, new_ids: bool
+) -> None:
+    """Raises Conflict if the copy that was begun keeps the ids of its queries, and this one is to have new ones. Of two that
+    go on with a copy each may write what the other has completed: so all write the very same bytes. The other way about
+    the copy keeps the new ids that it has: a sink drops no batch of an id that it does not know."""
+    if new_ids and mine is not None and not mine and manifest.queries:
+        raise Conflict(
+            f"a copy of savepoint {manifest.id} was begun at {target.location}, and keeps the ids of its queries: now they "
+            "are to be new",
+            "choose another location, or give the command as it was given then",
+        )
 
-    def known(query: SavedQuery) -> str | None:
-        if mine is not None:
-            return mine.get(query.id)
-        return _id_there(target, query) if there else None
 
-    return {query.id: known(query) or str(uuid.uuid4()) for query in manifest.queries}
+def _ids(manifest: Manifest, target: Area, there: Mapping[str, Item], *, new_ids: bool) -> dict[str, str]:
+    """Returns a new id for each query, if they are to have new ones: that of the copy that is there already, else one that
+    no query has."""
+    if not new_ids:
+        return {}
+    return {
+        query.id: (_id_there(target, query) if there else None) or str(uuid.uuid4())
+        for query in manifest.queries
+    }
 
 
 def _id_there(target: Area, query: SavedQuery) -> str | None:

@@ -8,7 +8,8 @@ the copy over, with the ids that it has, and the other one ends when it next rea
 
 The mark is read before an object is written, if it was last read more than ``REREAD_EVERY_S`` ago. So a process that was
 stopped for long reads it first. What is under way at the moment of a takeover are the very bytes that the other one writes.
-The metadata may differ: it is created, not written, and compared at the end, once more when the mark is off.
+That is why whoever takes a copy over keeps its ids, or is refused (``restore``). A command of a version before may change
+them: the metadata is compared at the end, once more when the mark is off.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,9 +16,10 @@ from supervisor.savepoints.restore import read_savepoint
 from tests.unit.checkpoint.golden import unpack
 from tests.unit.checkpoint.savepoints import area
 from tests.unit.cli.conftest import Ran, Terminal
+from tests.unit.cli.steps import Moment, Steps, happens_at, moments_of
 
 ARGS = "args: [--out, 'file:///out/{job}', --checkpoint, '{checkpoint}']\n"
-STEPS: dict[str, tuple[Any, str]] = {
+STEPS: Steps = {
     "the question about the sink": (fork_module, "_decided"),
     "what is stored": (fork_module, "store_prepared"),
     "the registration": (fork_module, "_register"),
@@ -27,7 +27,7 @@ STEPS: dict[str, tuple[Any, str]] = {
     "the copy": (fork_module, "restore_to"),
     "the end": (PromotionOperations, "finish_fork"),
 }
-MOMENTS = [(step, is_after) for step in STEPS for is_after in (False, True)]
+MOMENTS = moments_of(STEPS)
 
 
 @pytest.fixture
@@ -43,29 +43,15 @@ def checkpoint(terminal: Terminal, tmp_path: Path) -> Path:
 def run_with(
     terminal: Terminal,
     monkeypatch: pytest.MonkeyPatch,
-    moment: tuple[str, bool],
+    moment: Moment,
     other: Callable[[], None],
     *words: str,
 ) -> Ran:
     """Forks ``clicks``; ``other`` happens once, before the step of ``moment`` or after it."""
-    (owner, name), is_after = STEPS[moment[0]], moment[1]
-    whole, happened = getattr(owner, name), []
-
-    def step(*given: Any, **more: Any) -> Any:
-        if happened:
-            return whole(*given, **more)
-        happened.append(moment)
-        if not is_after:
-            other()
-        done = whole(*given, **more)
-        if is_after:
-            other()
-        return done
-
     with monkeypatch.context() as patch:
-        patch.setattr(owner, name, step)
+        came = happens_at(patch, STEPS, moment, other)
         ran = terminal.run("fork", "clicks", "clicks-2", *words)
-    assert happened, "the step was never taken"
+    assert came, "the step was never taken"
     return ran
 
 
@@ -86,7 +72,7 @@ def test_two_forks_of_one_name(
     terminal: Terminal,
     checkpoint: Path,
     monkeypatch: pytest.MonkeyPatch,
-    moment: tuple[str, bool],
+    moment: Moment,
     is_place_given: bool,
 ) -> None:
     """With a place that is given, both have the very same spec."""
@@ -109,7 +95,7 @@ def test_two_forks_of_one_name(
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_two_forks_of_two_names(
-    terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch, moment: tuple[str, bool]
+    terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch, moment: Moment
 ) -> None:
     others: list[Ran] = []
     mine = run_with(
@@ -124,7 +110,7 @@ def test_two_forks_of_two_names(
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_two_forks_to_one_place(
-    terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch, moment: tuple[str, bool]
+    terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch, moment: Moment
 ) -> None:
     """Of two names: the claim of a checkpoint has one owner."""
     place = f"checkpoint={checkpoint.parent}/one"
@@ -144,7 +130,7 @@ def test_two_forks_to_one_place(
 
 @pytest.mark.parametrize("moment", [each for each in MOMENTS if each != ("the end", True)])
 def test_a_fork_that_is_cancelled_meanwhile_is_not_said_to_be_made(
-    terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch, moment: tuple[str, bool]
+    terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch, moment: Moment
 ) -> None:
     before: list[bool] = []
 
