@@ -83,7 +83,8 @@ class Launch:
     of the attempt is uploaded when it has ended, and of so many attempts it is kept in the store. If ``log_upload_every_s``
     is not 0, it is uploaded that often while the attempt runs, too. ``master`` is Spark's master as the spec asks for it;
     it is empty where the version before has made the launch. ``failed_query_ends`` says that a query which fails ends the
-    attempt, whatever others do.
+    attempt, whatever others do. ``secrets`` are what the references in ``env`` and ``conf`` of the spec were resolved to:
+    what the driver prints or reports of them is covered before it is written down anywhere but in its own log.
     """
 
     cluster: str
@@ -131,6 +132,7 @@ class Launch:
     spark_conf: dict[str, str] = field(default_factory=dict, metadata=OMITTED)
     master: str = field(default="", metadata=OMITTED)
     failed_query_ends: bool = field(default=False, metadata=OMITTED)
+    secrets: tuple[str, ...] = field(default=(), metadata=OMITTED)
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property

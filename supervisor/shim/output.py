@@ -12,6 +12,7 @@ import os
 import select
 import threading
 import time
+from collections.abc import Callable
 
 from supervisor.clients import umask
 
@@ -121,13 +122,15 @@ class RotatedFile:
 
 
 class OutputPump(threading.Thread):
-    """Copies ``descriptor`` into ``file`` until its end, and remembers the last 16 KiB for the exit's reason."""
+    """Copies ``descriptor`` into ``file`` until its end, and remembers the last 16 KiB for the exit's reason. ``cover``
+    takes the secrets out of these."""
 
-    def __init__(self, descriptor: int, file: RotatedFile) -> None:
+    def __init__(self, descriptor: int, file: RotatedFile, cover: Callable[[str], str] = str) -> None:
         super().__init__(name="output", daemon=True)
         self._descriptor = descriptor
         self._file = file
         self._tail = b""
+        self._cover = cover
         self._moves_to = ""
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
@@ -159,4 +162,4 @@ class OutputPump(threading.Thread):
         self._file.close()
 
     def tail(self) -> str:
-        return self._tail.decode("utf-8", "replace")
+        return self._cover(self._tail.decode("utf-8", "replace"))

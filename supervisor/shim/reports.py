@@ -16,6 +16,7 @@ import socket
 import stat
 import struct
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -50,14 +51,19 @@ BATCH_MS_MAX: Final = 1e12
 TRIGGER_MAX_S: Final = 1e8
 STATE_MAX_BYTES: Final = 2**60
 """What is computed of reported numbers has to stay within the bounds of a record, whatever a driver reports."""
+TEXTS: Final = ("message", "why", "error")
+"""These are words of the application or of Spark: what has failed, and why."""
+Cover = Callable[[str], str]
 _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid, as the kernel fills them in
 
 
 class ReportSocket:
     """Is the socket. It is bound through /proc/self/fd, so that the 108 bytes of a socket address are enough
-    for any directory. ``user`` is that of the driver, or None if it is this process's own."""
+    for any directory. ``user`` is that of the driver, or None if it is this process's own. ``cover`` takes the secrets out
+    of a text."""
 
-    def __init__(self, channel: str, user: DriverUser | None = None) -> None:
+    def __init__(self, channel: str, user: DriverUser | None = None, cover: Cover = str) -> None:
+        self._cover = cover
         directory = os.open(channel, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         path = f"/proc/self/fd/{directory}/{REPORT}"
         if os.path.lexists(path):
@@ -123,7 +129,7 @@ class ReportSocket:
     def _received(self) -> Reported | None:
         """Takes one datagram. Returns None for what is no report, or not from whom may send it. Raises OSError."""
         if self._user is None:
-            return parse(self._socket.recv(DATAGRAM_MAX_BYTES))
+            return parse(self._socket.recv(DATAGRAM_MAX_BYTES), self._cover)
         data, ancillary, _flags, _address = self._socket.recvmsg(
             DATAGRAM_MAX_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size)
         )
@@ -133,13 +139,14 @@ class ReportSocket:
         )
         if sender not in (os.getuid(), self._user.uid):
             return None
-        report = parse(data)
+        report = parse(data, self._cover)
         is_supervisors = report is not None and report.event in OF_SUPERVISOR
         return None if is_supervisors and sender != os.getuid() else report
 
 
-def parse(data: bytes) -> Reported | None:
-    """Parses one datagram. Returns None for what is no report. It raises nothing, whatever ``data`` is."""
+def parse(data: bytes, cover: Cover = str) -> Reported | None:
+    """Parses one datagram. Returns None for what is no report. It raises nothing, whatever ``data`` is. ``cover`` takes the
+    secrets out of a text before it is cut: of half a secret nobody would know that it is one."""
     try:
         body = json.loads(data)
     except (ValueError, RecursionError):
@@ -147,6 +154,7 @@ def parse(data: bytes) -> Reported | None:
     if not isinstance(body, dict) or not isinstance(body.get("event"), str):
         return None
     event = body["event"][:20]
+    body |= {name: cover(body[name]) for name in TEXTS if isinstance(body.get(name), str)}
     reported = Reported(event, query=_text(body.get("query")), id=_text(body.get("id")), at=wall_iso())
     if "checkpoint" in body:
         reported = replace(reported, committed=_committed(body))

@@ -22,6 +22,7 @@ from supervisor.model.emptiness import Emptiness
 from supervisor.model.launch import Launch
 from supervisor.model.lease_terms import SECOND_KILLER_PERIOD_S
 from supervisor.model.records import Cause
+from supervisor.model.redaction import Redactor
 from supervisor.records.layout import Layout
 from supervisor.shim import state as shim
 from supervisor.shim.children import Children
@@ -77,8 +78,9 @@ class Runner:
             stage=Stage.PREPARED if launch.waits_for_assignment else Stage.CONNECTING,
         )
         file = RotatedFile(launch.log_path, launch.log_max_bytes, launch.log_keep)
-        self._pump = OutputPump(parts.starter.output, file)
-        self._reports = ReportSocket(launch.channel_in(parts.directory), launch.user)
+        cover = Redactor(launch.secrets).text if launch.secrets else str
+        self._pump = OutputPump(parts.starter.output, file, cover)
+        self._reports = ReportSocket(launch.channel_in(parts.directory), launch.user, cover)
         self._log = _log_of(launch)
         self._link: RegistryLink | None = None  # a prepared driver has none until an attempt is handed to it
         self._preparation: PreparedTree | None = None

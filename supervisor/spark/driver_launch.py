@@ -23,6 +23,7 @@ from supervisor.model.application_tag import naming_properties
 from supervisor.model.launch import AWAITS_CONTEXT, NO_ATTEMPT, NOT_HELD, ORDERS, PREPARE_LEVEL, Launch
 from supervisor.model.master import ClusterKind, kind_of
 from supervisor.model.records import PrepareLevel, clip
+from supervisor.model.secret import reference_in_conf, secret_reference
 from supervisor.spark.application_directories import TMPDIR, with_directories
 from supervisor.spark.arguments import (
     Files,
@@ -79,15 +80,18 @@ def make_launch(start: DriverStart, fetch_stored: FetchStored) -> Launch:
     fence = fence_of(start, toolchain)
     archive = _class_archive(start, toolchain, env)
     # what is decided above is decided without secrets, and said in records and logs
+    resolved = _with_secrets(start)
     properties = build_properties(
-        _with_secrets(start), files, toolchain, start.store, assignment.driver_memory, fence, archive
+        resolved, files, toolchain, start.store, assignment.driver_memory, fence, archive
     )
     properties |= gate_properties(properties, gate, start.opening)
     properties |= _naming(start, properties)
     properties = with_directories(properties, env, place.scratch, cwd)
     _write_private(start.properties_file, render_properties(properties))
     _let_user_read(start, (fence.jar, gate.jar), archive.file)
-    return _launch_of(start, _Driver(argv, env, str(cwd), fence.why, archive.said, tuple(files.by_name())))
+    secrets = _resolved(spec, env, resolved.conf)
+    names = tuple(files.by_name())
+    return _launch_of(start, _Driver(argv, env, str(cwd), fence.why, archive.said, names, secrets))
 
 
 def _class_archive(start: DriverStart, toolchain: Toolchain, env: Mapping[str, str]) -> ClassArchive:
@@ -118,6 +122,17 @@ def _with_secrets(start: DriverStart) -> JobSpec:
     return spec.model_copy(update={"conf": conf})
 
 
+def _resolved(spec: JobSpec, env: Mapping[str, str], conf: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns what the references of ``spec`` are in ``env`` and ``conf``, which the driver gets."""
+    of_env = (env.get(name, "") for name, value in spec.env.items() if secret_reference(value) is not None)
+    of_conf = (
+        conf[name]
+        for name, value in spec.conf.items()
+        if reference_in_conf(value, spec.env) is not None and conf[name] != value
+    )
+    return tuple(sorted({each for each in (*of_env, *of_conf) if each}))
+
+
 def _with_environment(start: DriverStart, toolchain: Toolchain, files: Files) -> Toolchain:
     """Returns the toolchain with the Python of the archive that the job brings, if it brings one. Raises Refused,
     Unreachable."""
@@ -136,7 +151,8 @@ def _with_environment(start: DriverStart, toolchain: Toolchain, files: Files) ->
 
 
 class _Driver(NamedTuple):
-    """What is executed, and what was found out about it: why it has no fence, which class archive, which files."""
+    """What is executed, and what was found out about it: why it has no fence, which class archive, which files, which
+    secrets it was given."""
 
     argv: tuple[str, ...]
     env: dict[str, str]
@@ -144,6 +160,7 @@ class _Driver(NamedTuple):
     not_fenced: str
     class_archive: str
     files: tuple[str, ...]
+    secrets: tuple[str, ...]
 
 
 def _launch_of(start: DriverStart, driver: _Driver) -> Launch:
@@ -182,6 +199,7 @@ def _launch_of(start: DriverStart, driver: _Driver) -> Launch:
         cluster_timeout_s=(spec.health.cluster_timeout_s or 0.0) if spec.holds_executors else 0.0,
         master=spec.master,
         failed_query_ends=spec.health.failed_query == "restart",
+        secrets=driver.secrets,
     )
 
 

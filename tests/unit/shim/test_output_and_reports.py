@@ -72,6 +72,36 @@ def test_the_pump_copies_to_the_end_and_keeps_the_tail(tmp_path: Path) -> None:
     assert pump.tail().endswith("the end \N{SNOWMAN}") and len(pump.tail()) <= 16 * 1024
 
 
+def cover(text: str) -> str:
+    return text.replace("hunter2", "(secret)")
+
+
+def test_of_the_tail_the_secrets_of_the_driver_are_covered_and_not_of_its_log(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    pump = OutputPump(read, RotatedFile(str(tmp_path / "log"), 10**6, 2), cover)
+    pump.start()
+    os.write(write, b"no login with hunter2")
+    os.close(write)
+    pump.join(10)
+    assert pump.tail() == "no login with (secret)"
+    assert (tmp_path / "log").read_bytes() == b"no login with hunter2"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"event": "error", "kind": "E", "message": "x" * 1015 + "hunter2"},
+        {"event": "unready", "why": "x" * 1018 + "hunter2"},
+        {"event": "terminated", "error": "x" * 1018 + "hunter2"},
+    ],
+)
+def test_what_is_reported_is_covered_before_it_is_cut(body: dict[str, str]) -> None:
+    report = parse(json.dumps(body).encode(), cover)
+    assert report is not None and len(report.error) > 500 and "hunter" not in report.error
+    plain = parse(json.dumps(body).encode())
+    assert plain is not None and plain.error.endswith("hun…"), "half a secret, which nobody would know"
+
+
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"3", b'{"event": 3}', b"\xff\xfe", b"[" * 8000])
 def test_what_is_no_report_is_dropped(data: bytes) -> None:
     assert parse(data) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from supervisor.shim.starter import Starter
 from tests.unit.shim.world import LAUNCH
 
 ROOT = 4_000_000
+SECRET = "hunter2-of-the-job"
 
 
 @dataclass
@@ -259,3 +261,14 @@ def test_what_collects_diagnostics_is_no_process_of_the_driver(tmp_path: Path) -
         diagnosis.kill()
         diagnosis.join(30)
         os.waitpid(diagnosis.pid, 0)
+
+
+def test_what_its_driver_was_given_as_a_secret_is_in_no_reason(tmp_path: Path) -> None:
+    """What it prints and what it reports becomes the reason of its end, which stands in the registry."""
+    with made(tmp_path, secrets=(SECRET,)) as (runner, _ends, _children):
+        pump, reports_in = runner._pump, runner._reports
+        assert SECRET not in pump._cover(f"no login with {SECRET}")
+        found = reports.parse(
+            json.dumps({"event": "error", "kind": "E", "message": f"no {SECRET}"}).encode(), reports_in._cover
+        )
+        assert found is not None and SECRET not in found.error

@@ -114,6 +114,21 @@ def test_a_launch(
     assert not place.run_dir.exists()
 
 
+def test_a_launch_knows_what_its_secrets_are(
+    make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
+) -> None:
+    """By any name: the shim covers them in what the driver prints and reports."""
+    given = replace(
+        place, environ={**place.environ, "JOB_DSN": "of-the-environment", "JOB_KEY": "of-a-property"}
+    )
+    spec = make_spec(
+        env={"DSN": "${env:JOB_DSN}", "PLAIN": "visible"},
+        conf={"spark.x": "${env:JOB_KEY}", "spark.y": "${env:NOT_THERE}", "spark.z": "visible"},
+    )
+    launch = make_launch(DriverStart(spec, assignment, settings, given), stored)
+    assert launch.secrets == ("of-a-property", "of-the-environment")
+
+
 def test_a_launch_says_whether_its_output_is_uploaded(
     make_spec: MakeSpec, assignment: Assignment, settings: Settings, place: AttemptPlace, stored: Fetch
 ) -> None:
