@@ -146,7 +146,5 @@ class ActionExecutor:
                 raise
         # Its entry is gone although nobody claimed it (removed by hand): the ownership alone is put right.
         return self.commit(
-            lambda context: leader_writes.unassign(
-                context, action.name, action.own, action.why, entry_exists=False
-            ),
+            lambda context: leader_writes.unassign(context, action, entry_exists=False),
         )

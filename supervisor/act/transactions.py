@@ -33,45 +33,21 @@ from supervisor.registry import update_savepoint_writes as savepoint_write
 from supervisor.registry.leader_write_context import LeaderWriteContext
 
 BUILDERS: dict[type[Any], Callable[[LeaderWriteContext, Any], Transaction]] = {
-    Assign: lambda context, a: write.assign(
-        context,
-        a.ref,
-        a.own,
-        a.host,
-        a.account,
-        a.waited,
-        prepared=a.prepared,
-        moved_by=a.moved_by,
-        queries=a.queries,
-        left=a.left,
-    ),
-    Unassign: lambda context, a: write.unassign(context, a.name, a.own, a.why),
-    Drain: lambda context, a: write.drain(context, a.ref, a.own, a.why),
-    GiveUpdateUp: lambda context, a: write.give_update_up(context, a.ref, a.own, a.why),
-    RollBack: lambda context, a: write.roll_update_back(context, a.ref, a.own, a.why),
-    KeepSavepoint: lambda context, a: savepoint_write.keep_savepoint(context, a.ref, a.own, a.savepoint),
-    RollBackToSavepoint: lambda context, a: savepoint_write.roll_back_to_savepoint(
-        context, a.ref, a.own, a.restored, a.why
-    ),
-    FinishUpdate: lambda context, a: write.finish_update(context, a.ref, a.own),
-    Revoke: lambda context, a: write.revoke(context, a.name, a.own, a.lease, a.why),
-    Bury: lambda context, a: write.bury(context, a.name, a.own, a.waited, a.why),
-    Conclude: lambda context, a: write.conclude(context, a.ref, a.own, a.outcome, a.account, a.why),
-    SuspendExhausted: lambda context, a: write.suspend_exhausted(context, a.ref, a.own, a.why),
-    Prepare: lambda context, a: write.prepare(
-        context, a.ref, a.own, a.host, a.level, a.why, new_host=a.new_host
-    ),
-    Withdraw: lambda context, a: write.withdraw(context, a.path, a.version),
-    CleanUp: lambda context, a: write.clean_up(
-        context,
-        a.leftover.result,
-        a.own,
-        a.lease,
-        a.leftover.claim,
-        dead=a.dead,
-        waited=a.waited,
-        deletion_wanted=a.deletes_checkpoint,
-    ),
+    Assign: write.assign,
+    Unassign: write.unassign,
+    Drain: write.drain,
+    GiveUpdateUp: write.give_update_up,
+    RollBack: write.roll_update_back,
+    KeepSavepoint: savepoint_write.keep_savepoint,
+    RollBackToSavepoint: savepoint_write.roll_back_to_savepoint,
+    FinishUpdate: write.finish_update,
+    Revoke: write.revoke,
+    Bury: write.bury,
+    Conclude: write.conclude,
+    SuspendExhausted: write.suspend_exhausted,
+    Prepare: write.prepare,
+    Withdraw: write.withdraw,
+    CleanUp: write.clean_up,
 }
 
 

@@ -10,7 +10,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from supervisor.model.actions import Waited
+from supervisor.model.actions import (
+    Assign,
+    Bury,
+    CleanUp,
+    Conclude,
+    Drain,
+    FinishUpdate,
+    GiveUpdateUp,
+    Prepare,
+    Revoke,
+    RollBack,
+    SuspendExhausted,
+    Unassign,
+    Waited,
+    Withdraw,
+)
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of, places_of
 from supervisor.model.driver_memory import DriverMemory, as_spark_size, next_memory
 from supervisor.model.policies import refused_policies
@@ -23,7 +38,6 @@ from supervisor.model.records import (
     Acceptance,
     Assignment,
     Cause,
-    CheckpointClaim,
     CheckpointState,
     Cleanliness,
     Desired,
@@ -32,18 +46,15 @@ from supervisor.model.records import (
     JudgedUpdate,
     Lease,
     Member,
-    Outcome,
     Ownership,
     OwnState,
     Preparation,
-    PrepareLevel,
     Result,
     Update,
     clip,
     version_of,
     with_entry,
 )
-from supervisor.model.restart import Account
 from supervisor.model.root_cause import cause_text
 from supervisor.model.seen import Found, Seen
 from supervisor.model.state import (
@@ -94,28 +105,17 @@ def _guard(waited: Waited | None, layout: Layout, name: str) -> tuple[Op, ...]:
     return (Check(path, waited.lease.version),)
 
 
-def assign(
-    context: LeaderWriteContext,
-    ref: Found[JobRef],
-    own: Found[Ownership],
-    host: Member,
-    account: Account,
-    waited: Waited | None,
-    *,
-    prepared: bool = False,
-    moved_by: str = "",
-    queries: tuple[str, ...] = (),
-    left: str = "",
-) -> Transaction:
+def assign(context: LeaderWriteContext, action: Assign) -> Transaction:
     """Returns the multi that gives the next attempt to ``host``. The entry carries the versions that the
     claim must meet. The policies that refuse the job stay known, or it would go back and forth between hosts. With
     ``prepared``, the host hands it to a prepared driver, if it still has one that fits; that
     changes nothing of what the claim must meet. ``moved_by`` is kept beside the attempt, for the leader's own count of
     what a drain of a host has under way; nothing is guarded by it. ``queries`` is what is known of the checkpoint; it is
     kept beside the attempts of an update that is judged, and so is ``left``, why that was not rolled back."""
+    ref, own, host, account = action.ref, action.own, action.host, action.account
     job, old, name = ref.record, own.record, ref.record.name
     same, attempt, memory = old.uid == job.uid, next_attempt(job, old), next_memory(job, old)
-    history = _history_before(context, job, old, attempt, memory, waited)
+    history = _history_before(context, job, old, attempt, memory, action.waited)
     changed = Ownership(
         state=OwnState.ASSIGNED,
         op=context.op_id,
@@ -133,20 +133,20 @@ def assign(
         charged=account.charged,
         recent_s=account.recent_s,
         restart_nonce=job.restart_nonce,
-        history=with_entry(history, context.at, "assigned", attempt, _where(context, host, prepared)),
+        history=with_entry(history, context.at, "assigned", attempt, _where(context, host, action.prepared)),
         earlier=old.earlier if same else "",
         job_version=ref.version,
         remembered=old.remembered,
-        moved_by=moved_by,
-        judged=_judged_after(job, old, queries, left),
+        moved_by=action.moved_by,
+        judged=_judged_after(job, old, action.queries, action.left),
         extra=old.extra,
     )
-    entry = replace(_entry_of(ref, own.version + 1, attempt, memory), prepared=prepared)
+    entry = replace(_entry_of(ref, own.version + 1, attempt, memory), prepared=action.prepared)
     return context.transaction(
         "assign",
         Check(context.layout.job(name), ref.version),
         context.set_own(name, own, _with_diagnostics(_with_refusals(changed, job, old), old)),
-        *_guard(waited, context.layout, name),
+        *_guard(action.waited, context.layout, name),
         Create(context.layout.assignment(host.id, job.uid, attempt), encode(entry)),
         ring_doorbell(context.layout, name),
     )
@@ -247,11 +247,10 @@ def _history_before(
     return history
 
 
-def unassign(
-    context: LeaderWriteContext, name: str, own: Found[Ownership], why: str, *, entry_exists: bool = True
-) -> Transaction:
+def unassign(context: LeaderWriteContext, action: Unassign, *, entry_exists: bool = True) -> Transaction:
     """Returns the multi that takes back an assignment that nobody claimed. It needs no wait: a late claim
     fails on /own."""
+    name, own, why = action.name, action.own, action.why
     old = own.record
     changed = replace(
         old,
@@ -267,9 +266,10 @@ def unassign(
     )
 
 
-def drain(context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ownership], why: str) -> Transaction:
+def drain(context: LeaderWriteContext, action: Drain) -> Transaction:
     """Returns the multi that asks for an orderly stop: the attempt goes on renewing while its driver
     stops."""
+    ref, own, why = action.ref, action.own, action.why
     old, name = own.record, ref.record.name
     changed = replace(
         old,
@@ -284,16 +284,7 @@ def drain(context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ownership]
     )
 
 
-def prepare(
-    context: LeaderWriteContext,
-    ref: Found[JobRef],
-    own: Found[Ownership],
-    host: Member,
-    level: PrepareLevel,
-    why: str,
-    *,
-    new_host: bool = False,
-) -> Transaction:
+def prepare(context: LeaderWriteContext, action: Prepare) -> Transaction:
     """Returns the multi that asks ``host`` to keep a prepared driver (protocol §9.1).
 
     Nothing runs because of it, and no write is guarded by it: what is prepared has no claim, and its application waits
@@ -301,20 +292,21 @@ def prepare(
     that was read, so that nothing is prepared of a job that was cancelled or changed meanwhile; the leader would take
     it back in its next pass.
     """
+    ref, own, host = action.ref, action.own, action.host
     job, memory, layout = ref.record, next_memory(ref.record, own.record), context.layout
     record = Preparation(
         name=job.name,
         uid=job.uid,
         revision=job.revision,
         spec=job.spec,
-        level=level,
+        level=action.level,
         memory=memory.whole,
         driver_memory=memory.driver,
         priority=job.terms.priority,
-        why=cause_text(why, PREPARED_WHY_MAX_BYTES),
+        why=cause_text(action.why, PREPARED_WHY_MAX_BYTES),
         at=context.at,
     )
-    parent = (Create(layout.preparations_of(host.id), b""),) if new_host else ()
+    parent = (Create(layout.preparations_of(host.id), b""),) if action.new_host else ()
     return context.transaction(
         "prepare",
         Check(layout.job(job.name), ref.version),
@@ -323,20 +315,19 @@ def prepare(
     )
 
 
-def withdraw(context: LeaderWriteContext, path: str, version: int) -> Transaction:
+def withdraw(context: LeaderWriteContext, action: Withdraw) -> Transaction:
     """Returns the multi that takes back the request for a prepared driver at ``path``. The host discards the driver, if
     no attempt was handed to it by then: a hand-over rests on the assignment alone, and is not undone by this."""
-    return context.transaction("withdraw", Delete(path, version))
+    return context.transaction("withdraw", Delete(action.path, action.version))
 
 
-def give_update_up(
-    context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ownership], why: str
-) -> Transaction:
+def give_update_up(context: LeaderWriteContext, action: GiveUpdateUp) -> Transaction:
     """Returns the multi that puts the revision that runs in the place of one that could not be prepared (protocol §9.2).
 
     It is for an attempt that is claimed and of that revision, at the versions read: so what runs is what is wanted, and
     nothing is stopped or started by it. The number of the revision that is given up is not used again.
     """
+    ref, own, why = action.ref, action.own, action.why
     job, layout = ref.record, context.layout
     assert job.update is not None
     before, number = revision_before(job, job.update), job.revision
@@ -363,14 +354,13 @@ def give_update_up(
     )
 
 
-def roll_update_back(
-    context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ownership], why: str
-) -> Transaction:
+def roll_update_back(context: LeaderWriteContext, action: RollBack) -> Transaction:
     """Returns the multi that makes the revision before an update the newest one again, under a new number (protocol §9.2).
 
     It is for a job whose attempt of the target has ended, at the versions read: so no assignment rests on the reference,
     and nothing is stopped by it. It is judged no more: an update is rolled back once.
     """
+    ref, own, why = action.ref, action.own, action.why
     job, layout = ref.record, context.layout
     assert job.update is not None
     before, number = revision_before(job, job.update), job.next_revision
@@ -398,9 +388,10 @@ def roll_update_back(
     )
 
 
-def finish_update(context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ownership]) -> Transaction:
+def finish_update(context: LeaderWriteContext, action: FinishUpdate) -> Transaction:
     """Returns the multi that notes that the target of an update was observed for long enough: from then on its failures are
     those of any job. It is for an attempt that is claimed; nothing stops or starts by it."""
+    ref, own = action.ref, action.own
     job, layout = ref.record, context.layout
     assert job.update is not None
     changed = replace(job, op=context.op_id, update=replace(job.update, done=True))
@@ -412,11 +403,10 @@ def finish_update(context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ow
     )
 
 
-def suspend_exhausted(
-    context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ownership], why: str
-) -> Transaction:
+def suspend_exhausted(context: LeaderWriteContext, action: SuspendExhausted) -> Transaction:
     """Returns the multi that suspends a job whose restart budget is spent and whose spec says ``on_exhausted:
     suspend``."""
+    ref, own, why = action.ref, action.own, action.why
     job, old = ref.record, own.record
     suspended = replace(
         job,
@@ -440,11 +430,10 @@ def suspend_exhausted(
     )
 
 
-def revoke(
-    context: LeaderWriteContext, name: str, own: Found[Ownership], lease: Seen[Lease], why: str
-) -> Transaction:
+def revoke(context: LeaderWriteContext, action: Revoke) -> Transaction:
     """Returns the multi after which no renewal of the attempt can commit. It is guarded by the lease: a
     renewal in flight wins."""
+    name, own, lease, why = action.name, action.own, action.lease, action.why
     old = own.record
     changed = replace(
         old,
@@ -459,11 +448,10 @@ def revoke(
     )
 
 
-def bury(
-    context: LeaderWriteContext, name: str, own: Found[Ownership], waited: Waited, why: str
-) -> Transaction:
+def bury(context: LeaderWriteContext, action: Bury) -> Transaction:
     """Returns the multi that records an attempt as lost after the full wait: it is dead without a tombstone,
     and its job shall not run now."""
+    name, own, waited, why = action.name, action.own, action.waited, action.why
     old = own.record
     changed = replace(
         old,
@@ -489,16 +477,10 @@ def _ran_s(own: Ownership, lease: Seen[Lease]) -> float:
     return lease.record.ran_s
 
 
-def conclude(
-    context: LeaderWriteContext,
-    ref: Found[JobRef],
-    own: Found[Ownership],
-    outcome: Outcome,
-    account: Account,
-    why: str,
-) -> Transaction:
+def conclude(context: LeaderWriteContext, action: Conclude) -> Transaction:
     """Returns the multi for a job that has failed for good, or finished: the reference goes, the result
     comes, in one step (FLINK-2354)."""
+    ref, own, outcome, why = action.ref, action.own, action.outcome, action.why
     job, old, name = ref.record, own.record, ref.record.name
     history = with_entry(old.history, context.at, outcome.value, old.attempt, why)
     result = result_of(
@@ -510,7 +492,7 @@ def conclude(
         reason=why,
         at=context.at,
         op=context.op_id,
-        failures=account.failures,
+        failures=action.account.failures,
         history=history,
         earlier=old.earlier,
     )
@@ -543,42 +525,33 @@ def _wrote(result: Result, own: Ownership, lease: Seen[Lease]) -> str:
     return place if result.claims > 0 and place in seen_at else ""
 
 
-def clean_up(
-    context: LeaderWriteContext,
-    result: Found[Result],
-    own: Found[Ownership],
-    lease: Seen[Lease],
-    claim: tuple[str, Found[CheckpointClaim]] | None,
-    *,
-    dead: bool,
-    waited: Waited | None,
-    deletion_wanted: bool = False,
-) -> Transaction:
+def clean_up(context: LeaderWriteContext, action: CleanUp) -> Transaction:
     """Returns the multi that removes what a terminal uid left behind, and marks its result clean.
 
     If ``dead``, no attempt of the *name* can be alive (vacant, exited, or the full wait is over) and no newer
     uid owns it: the ownership becomes vacant and the lease goes. Otherwise only the uid's own things are
     touched. ``claim`` has the path and the record of the checkpoint claim if that still carries this uid
-    (else a resubmitted name has taken it over), or is None. If ``deletion_wanted``, the claim is not given up
+    (else a resubmitted name has taken it over), or is None. If ``deletes_checkpoint``, the claim is not given up
     but made nobody's, until the objects of the checkpoint are deleted (``pending_deletions``): only where an
     attempt of the uid was seen to write, which the result says from then on.
     """
+    result, own, lease, claim = action.leftover.result, action.own, action.lease, action.leftover.claim
     name, old = result.record.name, own.record
     ops: list[Op] = []
-    if dead:
+    if action.dead:
         ops.append(
             context.set_own(
                 name, own, replace(old, state=OwnState.VACANT, remembered=_remembered(old, lease))
             )
         )
-        ops.extend(_guard(waited, context.layout, name))
+        ops.extend(_guard(action.waited, context.layout, name))
         if lease is not None:
             ops.append(Delete(context.layout.lease(name), lease.version))
     else:
         ops.append(Check(context.layout.own(name), own.version))
     clean = replace(result.record, state=Cleanliness.CLEAN)
     wrote = _wrote(result.record, own.record, lease)
-    if claim is not None and deletion_wanted and wrote:
+    if claim is not None and action.deletes_checkpoint and wrote:
         clean = replace(clean, wrote=wrote)
         ops.append(
             SetData(
@@ -590,9 +563,9 @@ def clean_up(
         clean = reported(clean, CheckpointState.DELETING, context.at)
     elif claim is not None:
         ops.append(Delete(claim[0], claim[1].version))
-    if result.record.deletes_checkpoint and not (deletion_wanted and wrote):
+    if result.record.deletes_checkpoint and not (action.deletes_checkpoint and wrote):
         clean = reported(
-            clean, CheckpointState.KEPT, context.at, KEPT_UNSEEN if deletion_wanted else KEPT_SINCE
+            clean, CheckpointState.KEPT, context.at, KEPT_UNSEEN if action.deletes_checkpoint else KEPT_SINCE
         )
     ops.append(SetData(context.layout.result(result.record.uid), encode(clean), result.version))
     return context.transaction("clean_up", *ops, ring_doorbell(context.layout, name))

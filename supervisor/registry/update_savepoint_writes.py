@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from supervisor.errors import Conflict
+from supervisor.model.actions import KeepSavepoint, RollBackToSavepoint
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, moved_to
 from supervisor.model.records import (
     DETAIL_MAX_BYTES,
@@ -37,18 +38,17 @@ from supervisor.registry.checkpoint_claims import CheckpointClaims
 from supervisor.registry.leader_write_context import LeaderWriteContext
 
 
-def keep_savepoint(
-    context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ownership], savepoint: str
-) -> Transaction:
+def keep_savepoint(context: LeaderWriteContext, action: KeepSavepoint) -> Transaction:
     """Returns the multi that writes down the savepoint from which the update can be undone; with an empty ``savepoint`` it
     drops the one that was kept, since the hand-over for which it was made has not come.
 
     It is for an attempt of the revision before that is claimed, at the version of /own by which the savepoint is named: so
     nothing is in it that another attempt has committed. Nothing stops or starts by it.
     """
+    ref, own = action.ref, action.own
     job, layout = ref.record, context.layout
     assert job.update is not None
-    changed = replace(job, op=context.op_id, update=replace(job.update, savepoint=savepoint))
+    changed = replace(job, op=context.op_id, update=replace(job.update, savepoint=action.savepoint))
     return context.transaction(
         "keep_savepoint",
         SetData(layout.job(job.name), encode(changed), ref.version),
@@ -70,9 +70,7 @@ def read_for_move(zoo: ZkSession, layout: Layout, job: JobRef, location: str) ->
     return UpdateRestored(lease=lease, claimed=claimed, left=left)
 
 
-def roll_back_to_savepoint(
-    context: LeaderWriteContext, ref: Found[JobRef], own: Found[Ownership], restored: UpdateRestored, why: str
-) -> Transaction:
+def roll_back_to_savepoint(context: LeaderWriteContext, action: RollBackToSavepoint) -> Transaction:
     """Returns the multi that makes the revision before an update the newest one again, with a copy of the savepoint as its
     checkpoint (protocol §9.2).
 
@@ -81,6 +79,7 @@ def roll_back_to_savepoint(
     at its version, and not only checked. The copy is complete, and the spec is stored. The old checkpoint is given up as it
     is. The roll back is not judged: an update is rolled back once.
     """
+    ref, own, restored, why = action.ref, action.own, action.restored, action.why
     job, layout, revision, claimed = ref.record, context.layout, restored.revision, restored.claimed
     assert job.update is not None and revision is not None and claimed is not None
     before, declared = job.update.before, job.declared or job.terms.checkpoint or ""

@@ -521,11 +521,7 @@ def given_up(action: Action) -> Action:
 
 def without_entry(action: Action, context: LeaderWriteContext) -> Transaction | None:
     """An un-assignment whose entry is gone: the ownership alone is put right."""
-    return (
-        unassign(context, action.name, action.own, action.why, entry_exists=False)
-        if isinstance(action, Unassign)
-        else None
-    )
+    return unassign(context, action, entry_exists=False) if isinstance(action, Unassign) else None
 
 
 def decided(outcome: Outcome) -> str:

@@ -37,6 +37,7 @@ from supervisor.daemon.leader.notifier_inbox import NotifierInbox
 from supervisor.daemon.loops.error_boundary import ErrorBoundary
 from supervisor.errors import NotLeader, SupervisorError, Unreachable
 from supervisor.metrics import Metrics
+from supervisor.model.actions import CleanUp, Conclude, RollBack
 from supervisor.model.notifications import ENTRIES_MAX, notification_id
 from supervisor.model.records import (
     HISTORY_KEPT,
@@ -61,6 +62,7 @@ from supervisor.model.records import (
 from supervisor.model.restart import Account
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Transaction
+from supervisor.model.view import Leftover
 from supervisor.observe.observer import Observer
 from supervisor.plan.make import Policy, make_plan
 from supervisor.records.ids import name_suffix
@@ -345,11 +347,14 @@ class NotifyingWorld:
         self._commit(
             conclude(
                 self._context(),
-                self.bench.ref(name),
-                own,
-                Outcome.FAILED,
-                Account(failures=1, charged=1, recent_s=(), delay_s=0.0, exhausted=True),
-                "exit code 7",
+                Conclude(
+                    "j",
+                    "exit code 7",
+                    self.bench.ref(name),
+                    own,
+                    Outcome.FAILED,
+                    Account(failures=1, charged=1, recent_s=(), delay_s=0.0, exhausted=True),
+                ),
             )
         )
         self._happens(own.record.uid, NotifiedEvent.FAILED, own.record.attempt)
@@ -362,7 +367,12 @@ class NotifyingWorld:
             result, own = self.bench.record(Result, self.bench.layout.result(uid)), self._own(name)
             assert isinstance(result, Found)
             is_its = own.record.uid == uid
-            self._commit(clean_up(self._context(), result, own, None, None, dead=is_its, waited=None))
+            self._commit(
+                clean_up(
+                    self._context(),
+                    CleanUp("j", "w", Leftover(result, None), own, None, dead=is_its, waited=None),
+                )
+            )
 
     def dirty(self, name: str) -> list[str]:
         """Its uids that have ended, and were not cleaned up."""
@@ -382,7 +392,7 @@ class NotifyingWorld:
         self._exits(name, Cause.USER_ERROR, "exit code 7")
         ref = self.bench.ref(name)
         assert ref.record.update is not None
-        self._commit(roll_update_back(self._context(), ref, self._own(name), "it failed"))
+        self._commit(roll_update_back(self._context(), RollBack("j", "it failed", ref, self._own(name))))
         self.roll_backs[ref.record.uid] += 1
         self._happens(ref.record.uid, NotifiedEvent.ROLLED_BACK, ref.record.update.target)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.clock import wall_iso, wall_s
+from supervisor.model.actions import Conclude, GiveUpdateUp
 from supervisor.model.records import Cause, JobRef, Outcome, Ownership, OwnState
 from supervisor.model.seen import Found
 from supervisor.model.transaction import SetData
@@ -47,7 +48,7 @@ def give_up(terminal: Terminal, name: str, why: str) -> None:
     context = LeaderWriteContext(bench.layout, 1, -1, "op-9", wall_iso(wall_s()), "supervisor:s1")
     (written,) = (
         op
-        for op in leader_writes.give_update_up(context, bench.ref(name), own, why).ops
+        for op in leader_writes.give_update_up(context, GiveUpdateUp("j", why, bench.ref(name), own)).ops
         if isinstance(op, SetData) and op.path == bench.layout.job(name)
     )
     bench.zoo.put(written.path, written.data)
@@ -389,7 +390,7 @@ def test_a_job_that_failed_with_its_new_spec_is_rolled_back(terminal: Terminal) 
     bench.set_own("a", OwnState.EXITED, revision=2, cause=Cause.USER_ERROR)
     context = LeaderWriteContext(bench.layout, 1, -1, "op-9", "now")
     own = bench.record(type(bench.own("a")), f"{ROOT}/own/a")
-    tx = leader_writes.conclude(context, bench.ref("a"), own, Outcome.FAILED, FRESH, "why")
+    tx = leader_writes.conclude(context, Conclude("j", "why", bench.ref("a"), own, Outcome.FAILED, FRESH))
     bench.zoo.client().commit(replace(tx, ops=tuple(op for op in tx.ops if "/epoch" not in op.path)))
     ran = terminal.run("rollback", "a")
     assert ran.code == 0, ran.err

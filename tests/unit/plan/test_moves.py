@@ -400,7 +400,8 @@ class TestAssignAfterADrain:
         (action,) = [each for each in make_plan(seen, Policy(), NOW_S).actions if isinstance(each, Assign)]
         context = LeaderWriteContext(LAYOUT, 4, 11, "op-1", "now")
         tx = leader_writes.assign(
-            context, action.ref, action.own, action.host, FRESH, None, moved_by=action.moved_by
+            context,
+            Assign("j", "w", action.ref, action.own, action.host, FRESH, None, moved_by=action.moved_by),
         )
         return written(tx)
 

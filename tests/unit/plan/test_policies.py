@@ -219,7 +219,7 @@ CONTEXT = LeaderWriteContext(LAYOUT, 4, 11, "op", "now")
 
 def assigned(state: Found[Ownership], ref: Found[JobRef] | None = None) -> Ownership:
     account = chosen_account(plan_of(state, host("z", OPEN), ref=ref))
-    tx = leader_writes.assign(CONTEXT, ref or job(), state, host("z", OPEN), account, None)
+    tx = leader_writes.assign(CONTEXT, Assign("j", "w", ref or job(), state, host("z", OPEN), account, None))
     return own_of(tx)
 
 

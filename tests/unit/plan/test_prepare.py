@@ -242,7 +242,9 @@ class TestAssignment:
     def test_the_entry_and_the_history_say_it(self) -> None:
         for prepared in (False, True):
             ref, before = job(prepare=SESSION), exited(Cause.STOPPED)
-            tx = leader_writes.assign(CONTEXT, ref, before, B, FRESH, None, prepared=prepared)
+            tx = leader_writes.assign(
+                CONTEXT, Assign("j", "w", ref, before, B, FRESH, None, prepared=prepared)
+            )
             (data,) = [op.data for op in tx.ops if isinstance(op, Create) and "/assigned/" in op.path]
             assert decode(Assignment, data, LAYOUT.assignment("s2", "u1", 3)).prepared is prepared
             assert (b"prepared" in data) is prepared, "an agent of the version before reads what it knows"
@@ -453,7 +455,7 @@ def executed(seen: View, action: Action) -> View:
         if action.new_host and action.host.id in seen.prepare_hosts:
             return seen  # another request of this plan has made the parent: this multi fails, and is planned anew
         assert action.new_host == (action.host.id not in seen.prepare_hosts)
-        tx = leader_writes.prepare(CONTEXT, action.ref, action.own, action.host, action.level, action.why, new_host=action.new_host)  # fmt: skip
+        tx = leader_writes.prepare(CONTEXT, Prepare('j', action.why, action.ref, action.own, action.host, action.level, new_host=action.new_host))  # fmt: skip
         op = tx.ops[-1]
         assert isinstance(op, Create) and op.path not in {each.path for each in seen.preparations}
         record = decode(Preparation, op.data, op.path)

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from supervisor.clock import wall_iso
+from supervisor.model.actions import Assign, CleanUp, Conclude
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.history import Series, opened
 from supervisor.model.records import (
@@ -27,6 +28,7 @@ from supervisor.model.records import (
 from supervisor.model.seen import Found
 from supervisor.model.state import history_of
 from supervisor.model.transaction import Create, SetData, Transaction
+from supervisor.model.view import Leftover
 from supervisor.plan.decide import FRESH
 from supervisor.records.codec import MAX_RECORD_BYTES, decode, encode
 from supervisor.records.layout import Layout
@@ -92,7 +94,11 @@ class Life:
         return decode(Result, data, "/c/results/u1")
 
     def attempt(self, cause: Cause, reason: str) -> None:
-        tx = self.take(leader_writes.assign(self.context, self.ref, self.own, self.host, self.account, None))
+        tx = self.take(
+            leader_writes.assign(
+                self.context, Assign("j", "w", self.ref, self.own, self.host, self.account, None)
+            )
+        )
         (entry,) = (op.data for op in tx.ops if isinstance(op, Create) and op.path.startswith("/c/assigned/"))
         given = decode(Assignment, entry, "/x")
         found = lease().seen
@@ -145,17 +151,22 @@ def test_it_goes_along_when_the_job_ends(way: str) -> None:
         life.attempt(*WAYS[way](number))
     before = life.story()
     tx = life.take(
-        leader_writes.conclude(life.context, life.ref, life.own, Outcome.FAILED, FRESH, "the budget is spent")
+        leader_writes.conclude(
+            life.context, Conclude("j", "the budget is spent", life.ref, life.own, Outcome.FAILED, FRESH)
+        )
     )
     result = life.result(tx)
     tx = leader_writes.clean_up(
         life.context,
-        replace(leftover().result, record=result),
-        life.own,
-        None,
-        None,
-        dead=True,
-        waited=None,
+        CleanUp(
+            "j",
+            "w",
+            Leftover(replace(leftover().result, record=result), None),
+            life.own,
+            None,
+            dead=True,
+            waited=None,
+        ),
     )
     life.take(tx)
     for own in (life.own.record, replace(life.own.record, uid="u2", earlier="", history=())):
@@ -208,7 +219,7 @@ def test_three_failures_stay_visible_when_the_next_attempt_is_assigned() -> None
     life = Life()
     for number in range(1, 9):
         life.attempt(*WAYS["alike"](number))
-    life.take(leader_writes.assign(life.context, life.ref, life.own, HOST, FRESH, None))
+    life.take(leader_writes.assign(life.context, Assign("j", "w", life.ref, life.own, HOST, FRESH, None)))
     assert [entry.attempt for entry in life.own.record.history if entry.event in CAUSES] == [6, 7, 8]
 
 
@@ -218,7 +229,7 @@ def test_another_submission_of_the_name_begins_anew() -> None:
         life.attempt(*WAYS["alike"](number))
     assert life.own.record.earlier
     life.ref = job(uid="u2")
-    life.take(leader_writes.assign(life.context, life.ref, life.own, HOST, FRESH, None))
+    life.take(leader_writes.assign(life.context, Assign("j", "w", life.ref, life.own, HOST, FRESH, None)))
     assert life.own.record.earlier == "" and len(life.own.record.history) == 2
 
 

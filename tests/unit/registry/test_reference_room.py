@@ -9,6 +9,14 @@ from dataclasses import replace
 import pytest
 
 from supervisor.errors import Conflict
+from supervisor.model.actions import (
+    FinishUpdate,
+    GiveUpdateUp,
+    KeepSavepoint,
+    RollBack,
+    RollBackToSavepoint,
+    SuspendExhausted,
+)
 from supervisor.model.claimed_location import ClaimedLocation
 from supervisor.model.records import (
     BlobRef,
@@ -92,7 +100,7 @@ def later(rnd: random.Random, found: Found[JobRef]) -> list[Write]:
         lambda f: user_writes.suspend(USER, f, ended, why=WHY),
         lambda f: user_writes.run_again(USER, f, ended, ID, "restarted", cold=True, fresh_start=True),
         lambda f: user_writes.run_again(USER, f, ended, ID, "resumed"),
-        lambda f: leader_writes.suspend_exhausted(LEADER, f, ended, WHY),
+        lambda f: leader_writes.suspend_exhausted(LEADER, SuspendExhausted("j", WHY, f, ended)),
     ]
     if ref.move is not None:
         writes.append(lambda f: user_writes.move(USER, f, runs, None))
@@ -103,16 +111,22 @@ def later(rnd: random.Random, found: Found[JobRef]) -> list[Write]:
     if update is not None and not (update.rolled_back or update.given_up) and ref.revision == update.target:
         savepoint = savepoint_id(UID, update.target, 7, 3)
         writes += [
-            lambda f: leader_writes.give_update_up(LEADER, f, runs, WHY),
-            lambda f: leader_writes.roll_update_back(LEADER, f, ended, WHY),
-            lambda f: leader_writes.finish_update(LEADER, f, runs),
+            lambda f: leader_writes.give_update_up(LEADER, GiveUpdateUp("j", WHY, f, runs)),
+            lambda f: leader_writes.roll_update_back(LEADER, RollBack("j", WHY, f, ended)),
+            lambda f: leader_writes.finish_update(LEADER, FinishUpdate("j", "w", f, runs)),
         ]
         assert update.policy is not None
         if update.policy.rollback is RollbackRule.SAVEPOINT:
-            writes.append(lambda f: update_savepoint_writes.keep_savepoint(LEADER, f, runs, savepoint))
+            writes.append(
+                lambda f: update_savepoint_writes.keep_savepoint(
+                    LEADER, KeepSavepoint("j", "w", f, runs, savepoint)
+                )
+            )
             if update.savepoint:
                 writes.append(
-                    lambda f: update_savepoint_writes.roll_back_to_savepoint(LEADER, f, ended, copied(f), WHY)
+                    lambda f: update_savepoint_writes.roll_back_to_savepoint(
+                        LEADER, RollBackToSavepoint("j", WHY, f, ended, copied(f))
+                    )
                 )
     return writes
 

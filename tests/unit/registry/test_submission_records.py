@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from supervisor.model.actions import RollBackToSavepoint
 from supervisor.model.records import (
     Cleanliness,
     Desired,
@@ -155,6 +156,8 @@ def test_a_fork_that_was_suspended_while_it_was_copied_is_not_started(by_command
 def test_a_way_back_to_a_savepoint_does_not_either() -> None:
     ref = updated()
     ref = replace(ref, record=replace(ref.record, fork=FORK))
-    tx = roll_back_to_savepoint(CONTEXT, ref, own(OwnState.EXITED, revision=2), RESTORED, "it failed")
+    tx = roll_back_to_savepoint(
+        CONTEXT, RollBackToSavepoint("j", "it failed", ref, own(OwnState.EXITED, revision=2), RESTORED)
+    )
     data = next(op.data for op in tx.ops if isinstance(op, SetData) and op.path == LAYOUT.job("j"))
     assert decode(JobRef, data, "/x").fork == FORK

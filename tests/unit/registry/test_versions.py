@@ -14,7 +14,17 @@ from typing import Any
 import pytest
 
 from supervisor.coord.election import Candidate, take_leadership
-from supervisor.model.actions import Waited
+from supervisor.model.actions import (
+    Assign,
+    Bury,
+    CleanUp,
+    Conclude,
+    Drain,
+    Revoke,
+    SuspendExhausted,
+    Unassign,
+    Waited,
+)
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.claimed_location import ClaimedLocation
 from supervisor.model.records import (
@@ -28,6 +38,7 @@ from supervisor.model.records import (
 )
 from supervisor.model.seen import Found
 from supervisor.model.transaction import Create, SetData, Transaction
+from supervisor.model.view import Leftover
 from supervisor.plan.decide import FRESH
 from supervisor.records.layout import Layout
 from supervisor.registry import attempt_writes, leader_writes, user_writes
@@ -69,14 +80,20 @@ def entry_for(found: Found[Any]) -> Assignment:
 
 
 WRITES: dict[str, Callable[[], Transaction | None]] = {
-    "assign": lambda: leader_writes.assign(LEADER, JOB, newer(own(S.VACANT)), HOST, FRESH, None),
-    "unassign": lambda: leader_writes.unassign(LEADER, "j", newer(own(S.ASSIGNED)), "w"),
-    "drain": lambda: leader_writes.drain(LEADER, JOB, newer(own(S.CLAIMED)), "w"),
-    "suspend exhausted": lambda: leader_writes.suspend_exhausted(LEADER, JOB, newer(exited()), "w"),
-    "revoke": lambda: leader_writes.revoke(LEADER, "j", newer(own(S.CLAIMED)), SEEN, "w"),
-    "conclude": lambda: leader_writes.conclude(LEADER, JOB, newer(exited()), Outcome.FAILED, FRESH, "w"),
+    "assign": lambda: leader_writes.assign(
+        LEADER, Assign("j", "w", JOB, newer(own(S.VACANT)), HOST, FRESH, None)
+    ),
+    "unassign": lambda: leader_writes.unassign(LEADER, Unassign("j", "w", newer(own(S.ASSIGNED)))),
+    "drain": lambda: leader_writes.drain(LEADER, Drain("j", "w", JOB, newer(own(S.CLAIMED)))),
+    "suspend exhausted": lambda: leader_writes.suspend_exhausted(
+        LEADER, SuspendExhausted("j", "w", JOB, newer(exited()))
+    ),
+    "revoke": lambda: leader_writes.revoke(LEADER, Revoke("j", "w", newer(own(S.CLAIMED)), SEEN)),
+    "conclude": lambda: leader_writes.conclude(
+        LEADER, Conclude("j", "w", JOB, newer(exited()), Outcome.FAILED, FRESH)
+    ),
     "clean up": lambda: leader_writes.clean_up(
-        LEADER, RESULT, newer(exited()), SEEN, None, dead=True, waited=None
+        LEADER, CleanUp("j", "w", Leftover(RESULT, None), newer(exited()), SEEN, dead=True, waited=None)
     ),
     "claim": lambda: attempt_writes.claim(
         LAYOUT,
@@ -140,7 +157,7 @@ def test_a_field_of_a_newer_version_survives_every_write_of_an_older_one(
 
 
 def test_a_burial_keeps_it_too() -> None:
-    tx = leader_writes.bury(LEADER, "j", newer(own(S.REVOKED)), Waited(SEEN), "w")
+    tx = leader_writes.bury(LEADER, Bury("j", "w", newer(own(S.REVOKED)), Waited(SEEN)))
     (op,) = (op for op in tx.ops if isinstance(op, SetData) and op.path == "/c/own/j")
     assert json.loads(op.data)["labels"] == NEW["labels"]
 
@@ -160,7 +177,7 @@ def test_a_job_that_failed_and_is_registered_again_by_an_older_version_has_what_
     epoch = bench.zoo.client()
     bench.put(bench.layout.epoch, EpochRecord(epoch=1, supervisor="s", op="op"))
     context = LeaderWriteContext(bench.layout, 1, 0, "op", "now")
-    epoch.commit(leader_writes.conclude(context, ref, owned, Outcome.FAILED, FRESH, "spent"))
+    epoch.commit(leader_writes.conclude(context, Conclude("j", "spent", ref, owned, Outcome.FAILED, FRESH)))
     bench.commands().resume("a")
     again: JobRef = bench.ref("a").record
     assert again.extra == NEW
