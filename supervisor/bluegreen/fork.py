@@ -288,7 +288,7 @@ def _register(
         raise Conflict(f"{target.location} is not empty: choose a location where nothing is")
     target.require_writable()
     stored = store_prepared(blobs, prepared, new_uid(wish.new), Desired.SUSPENDED)
-    done = operations.submit(replace(stored, fresh_start=True, fork=mark))
+    done = operations.submit(replace(stored, fork=mark))  # what it begins with, finish_fork accepts
     ref = operations.job_records(wish.new).ref
     if done.did is not Did.SUBMITTED or not isinstance(ref, Found) or ref.record.fork != mark:
         raise Conflict(f"{wish.new} was registered by somebody else meanwhile", "choose another name")

@@ -93,15 +93,15 @@ class CheckpointClaims:
         found = seen_all(CheckpointClaim, paths, zoo.read_many(paths).nodes)
         return cls(layout, parent.stat.version, dict(zip(paths, found, strict=True)))
 
-    def reserve(self, name: str, location: str | None) -> ClaimedLocation:
+    def reserve(self, name: str, location: str | None, *, may_take_over: bool = True) -> ClaimedLocation:
         """Returns the claim that a submit of ``name`` makes. Raises Conflict naming the job that is in the
         way.
 
         Without a ``location`` it claims nothing, but moves the version all the same: of two submits at once
         one is built anew, so that what each has counted (the limit of jobs) still holds when it commits.
 
-        A claim of an older uid of the same name at this very location is taken over. One that is unreadable
-        blocks its own location only.
+        A claim of an older uid of the same name at this very location is taken over, unless ``may_take_over`` is
+        False. One that is unreadable blocks its own location only.
         """
         if location is None:
             return ClaimedLocation("", "", None, self._generation)
@@ -114,7 +114,9 @@ class CheckpointClaims:
             )
         near = self._overlapping(location)
         others = [
-            each for each in near if (each.name, each.location) != (name, location) or each.doom is not None
+            each
+            for each in near
+            if not may_take_over or (each.name, each.location) != (name, location) or each.doom is not None
         ]
         if others:
             raise Conflict(

@@ -179,12 +179,7 @@ def schedule_of(
     )
     for at_s, savepoint in newest_first[:NEWEST_TRIED]:
         found = shelf.find(name, savepoint).scheduled
-        if (
-            found is not None
-            and found.complete
-            and found.source == source
-            and newest_of([found], now_s, policy.every_s)
-        ):
+        if found is not None and found.source == source and newest_of([found], now_s, policy.every_s):
             due_at_s = slot_of(name, policy.every_s, at_s) + policy.every_s
             return savepoint, wall_iso(due_at_s) if due_at_s > now_s else None
     return None, None
@@ -266,8 +261,8 @@ def require_free(context: CommandContext, name: str | None, location: str) -> No
     of_savepoint = found.ref.record.terms.checkpoint if isinstance(found.ref, Found) else None
     if isinstance(found.own, Unreadable) or of_savepoint is None or overlaps(of_savepoint, location):
         raise Conflict(f"{name} may be running: suspend it first (suspend {name} --wait), then restore")
-    # of the same name, of an older submission, counts too
-    CheckpointClaims.load(zoo, context.layout).reserve("", location)
+    # the driver of an older submission of the same name may still be stopping there
+    CheckpointClaims.load(zoo, context.layout).reserve(name, location, may_take_over=False)
 
 
 def _age(manifest: Manifest | None) -> str:

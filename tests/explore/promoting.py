@@ -46,7 +46,6 @@ def begun(name: str, uid: str) -> Submission:
         terms_of(name, uid),
         Desired.SUSPENDED,
         stored_from_at_s=0.0,
-        fresh_start=True,
         fork=Fork(of="a", uid="u0-a", savepoint="s", copying=True),
     )
 

@@ -701,6 +701,39 @@ def test_a_log_below_such_a_name_is_a_log(bench: Bench) -> None:
     assert not manager.exists(bench.path(place))
 
 
+def test_a_directory_that_was_made_is_listed(bench: Bench) -> None:
+    """As any change that this JVM makes: the log of a second source, within a second of the list."""
+    manager = bench.manager()
+    sources = f"s3a://{bench.bucket}/{bench.place}/sources"
+    bench.write(manager, f"{sources}/0/0", b"x")
+
+    def found() -> list[str]:
+        return [str(each.getPath().getName()) for each in manager.list(bench.path(sources))]
+
+    assert found() == ["0"]
+    manager.mkdirs(bench.path(f"{sources}/1"))
+    assert found() == ["0", "1"]
+
+
+def test_what_one_file_system_has_seen_says_nothing_of_another(bench: Bench, moto_server: MotoServer) -> None:
+    """Two sessions of a JVM may name the same path at another endpoint, or with rights of their own."""
+    bench.write(bench.manager(), 0, b"x")
+    assert names(bench, bench.manager()) == ["0"]
+    elsewhere = FaultyS3(moto_server.port)
+    try:
+        conf = bench.configuration(FIRST)
+        conf.set("fs.s3a.endpoint", elsewhere.endpoint_url)
+        conf.set("fs.s3a.impl.disable.cache", "true")
+        place = bench.path(0).getParent()
+        checkpointing = bench.jvm.org.apache.spark.sql.execution.streaming.checkpointing
+        other = checkpointing.CheckpointFileManager.create(place, conf)
+        elsewhere.aim("GET .*list-type", [refuse(403, "AccessDenied")])
+        with pytest.raises(Py4JJavaError, match="AccessDenied"):
+            other.list(place)
+    finally:
+        elsewhere.stop()
+
+
 def test_who_is_interrupted_stays_interrupted(bench: Bench) -> None:
     """A query that is stopped: the ordinary open ends with that, as it does without the manager."""
     manager = bench.manager()

@@ -56,7 +56,6 @@ BEGINS = {
     "operations/job_requests.py:carry_out",  # resume_asked
     "operations/submit.py:submit_all",  # after _begin_all has asked
     "operations/submit.py:store_and_register",
-    "bluegreen/fork.py:_register",  # an empty place, until finish_fork
     "operations/apply.py:carry_out",  # fresh_start=False
     "cli/submit.py:submit",
 }

@@ -88,6 +88,18 @@ def test_a_fork_that_the_policy_forbids_is_not_registered(terminal: Terminal, ch
     assert not is_registered(terminal, "clicks-2")
 
 
+def test_where_the_place_is_anothers_nothing_of_the_fork_is_stored(
+    terminal: Terminal, checkpoint: Path
+) -> None:
+    place = checkpoint.parent / "others"
+    assert terminal.run("submit", terminal.spec("other", f"checkpoint: {place}")).code == 0
+    before = sorted((terminal.home / "store").rglob("*"))
+    ran = terminal.run("fork", "clicks", "clicks-2", "--set", f"checkpoint={place}/inside")
+    assert (ran.code, "belongs to job other" in ran.err) == (4, True), ran.err
+    now = sorted((terminal.home / "store").rglob("*"))
+    assert [path for path in now if path not in before] == []
+
+
 def test_what_an_earlier_fork_of_that_name_wrote_is_asked_about(terminal: Terminal, checkpoint: Path) -> None:
     """It wrote to the place that the name has, and a file sink drops what has numbers that it has seen."""
     assert terminal.run("fork", "clicks", "clicks-2").code == 0

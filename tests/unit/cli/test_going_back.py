@@ -174,6 +174,15 @@ def test_the_other_ways_that_copy(world: World, sinks: list[str], outcome: str, 
     )
 
 
+def test_a_dry_run_is_refused_where_the_submit_is(world: World, tmp_path: Path) -> None:
+    world.wrote_to(FILE)
+    assert world.terminal.run("cancel", "clicks").code == 0
+    spec = world.terminal.spec("clicks", f"checkpoint: {tmp_path}/new\nargs: ['{{checkpoint}}']")
+    for options in (["--dry-run"], []):
+        ran = world.terminal.run("submit", spec, "--from-savepoint", "one", *options)
+        assert (world.outcome(ran), (tmp_path / "new").exists()) == (REFUSED, False)
+
+
 def test_the_spec_says_what_the_sink_remembers(world: World) -> None:
     world.wrote_to(FUNCTION)
     assert world.terminal.run("cancel", "clicks").code == 0
@@ -345,6 +354,36 @@ def test_a_savepoint_of_another_job_is_no_way_past_what_the_name_wrote_itself(
     ran = terminal.run("submit", spec, "--from-savepoint", str(shelf))
     assert (world.outcome(ran), "s3a://b/own" in ran.err) == (REFUSED, True)
     assert terminal.run("submit", spec, "--from-savepoint", str(shelf), "--sink-rolled-back").code == 0
+
+
+def test_a_restore_for_a_job_asks_about_its_sink_whosever_savepoint_it_is(
+    world: World, tmp_path: Path
+) -> None:
+    """``clicks`` got no batch after the savepoint; ``own``, for which it is copied, has written 50 to its file sink."""
+    terminal = world.terminal
+    (world.checkpoint / "offsets/13").unlink()
+    world.wrote_to(FILE)
+    assert terminal.run("submit", terminal.spec("own", f"checkpoint: {tmp_path}/own")).code == 0
+    known = CheckpointExpectation(place="x", queries=("o 50",), sinks=("o 50 file s3a://b/own",))
+    terminal.bench.set_own("own", OwnState.EXITED, cause=Cause.STOPPED, remembered=known)
+    saved, to = str(next((terminal.home / "store/savepoints/clicks").iterdir())), tmp_path / "copy"
+    ran = terminal.run("savepoint", "restore", "own", saved, "--to", str(to))
+    assert (world.outcome(ran, to), "s3a://b/own" in ran.err, to.exists()) == (REFUSED, True, False)
+    assert world.outcome(terminal.run("savepoint", "restore", saved, "--to", str(to)), to) == SAME
+
+
+def test_what_was_planned_where_the_savepoint_was_made_counts_after_the_job_has_moved(world: World) -> None:
+    """The copy has the same ids, and has planned nothing yet: the sink got batch 13 from the checkpoint before."""
+    world.wrote_to(KAFKA)
+    resume = ("resume", "clicks", "--from-savepoint", "one")
+    assert world.outcome(world.terminal.run(*resume)) == SAME
+    assert world.terminal.run("suspend", "clicks").code == 0
+    known = CheckpointExpectation(
+        place=place_of(str(world.copy())), queries=(f"{world.query} 12",), sinks=(f"{world.query} 12 {FILE}",)
+    )
+    world.terminal.bench.set_own("clicks", OwnState.EXITED, cause=Cause.STOPPED, remembered=known)
+    ran = world.terminal.run(*resume)
+    assert (world.outcome(ran), "batch 13" in ran.err) == (REFUSED, True)
 
 
 @pytest.mark.parametrize(

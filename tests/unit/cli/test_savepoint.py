@@ -181,6 +181,22 @@ def test_restore_to_a_fresh_place_while_the_job_runs(terminal: Terminal, checkpo
         assert sorted(path for path in checkpoint.rglob("*")) == before
 
 
+def test_restore_refuses_the_place_of_an_earlier_submission_whose_driver_may_still_stop(
+    terminal: Terminal, checkpoint: Path
+) -> None:
+    """``clicks`` was cancelled and submitted anew elsewhere, and its driver of before has no tombstone yet."""
+    terminal.run("savepoint", "create", "clicks", "one")
+    terminal.bench.run("clicks")
+    terminal.bench.set_own("clicks", OwnState.CLAIMED)
+    assert terminal.run("cancel", "clicks").code == 0
+    elsewhere = terminal.spec("clicks", f"checkpoint: {terminal.home}/elsewhere\n{REPEATS}")
+    assert terminal.run("submit", elsewhere, "--accept-fresh-start").code == 0
+    shutil.rmtree(checkpoint)
+    ran = terminal.run("savepoint", "restore", "clicks", "--to", str(checkpoint))
+    assert (ran.code, "which clicks has claimed itself" in ran.err) == (4, True), ran.err
+    assert not checkpoint.exists()
+
+
 def test_restore_beside_a_running_job_whose_places_nobody_can_tell_is_refused(
     terminal: Terminal, checkpoint: Path
 ) -> None:
@@ -349,3 +365,24 @@ def test_those_of_the_schedule_are_told_apart_and_say_when_the_next_is_due(
     assert (shown["newest"], shown["next_due_at"], shown["problem"]) == (savepoint, due_at, None)
     ran = terminal.run("savepoint", "create", "clicks", "scheduled-x")
     assert ran.code == 2 and "choose another" in ran.err
+
+
+def test_a_scheduled_one_of_another_checkpoint_is_not_the_newest_of_this(
+    terminal: Terminal, checkpoint: Path
+) -> None:
+    """It was made before ``clicks`` was submitted anew elsewhere: the leader makes one for the slot again."""
+    shelf = shelves(terminal.home / "store")
+    savepoint = id_of(slot_of("clicks", 21_600.0, shelf.now_s()))
+    what = replace(
+        begun(checkpoint, terminal.home / "store/savepoints/clicks" / savepoint, savepoint), every_s=21_600.0
+    )
+    shelf.begin(what)
+    Creation(area(checkpoint), shelf.area_of(what), what, lambda: AT).run()
+    found = {}
+    for place in (checkpoint, terminal.home / "elsewhere"):
+        where = f"checkpoint: {place}\nsavepoints: {{every: 6h, sink: repeats}}"
+        assert terminal.run("cancel", "clicks").code == 0
+        assert terminal.run("submit", terminal.spec("clicks", where), "--accept-fresh-start").code == 0
+        shown = terminal.run("show", "clicks", "-o", "json").json["savepoints"]
+        found[place] = shown["newest"], shown["next_due_at"] is None
+    assert list(found.values()) == [(savepoint, False), (None, True)]
