@@ -17,6 +17,7 @@ from supervisor.clients.run_dir import GATE, StartVerdict, write_verdict
 from supervisor.model.web_address import web_address
 from supervisor.spark import bootstrap
 from tests.fakes.report_socket import ReportSocket
+from tests.testbed.driver_tree import driver_tree
 from tests.testbed.spark_fleet import LIGHT_PROPERTIES
 from tests.waiting import wait_until
 
@@ -90,14 +91,8 @@ def run(
             (cwd / "told").touch()
         return process.poll() is not None
 
-    with (cwd / "log").open("w") as log:
-        process = subprocess.Popen(
-            command, env=env, cwd=cwd, stdout=log, stderr=log, stdin=subprocess.DEVNULL
-        )
-        try:
-            wait_until(over, 240, "the driver to end")
-        finally:
-            process.kill()
+    with driver_tree(command, env=env, cwd=cwd, log=cwd / "log") as process:
+        wait_until(over, 240, "the driver to end")
     return subprocess.CompletedProcess(command, process.wait(), (cwd / "log").read_text())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ import pytest
 
 from supervisor.spec.files import read_spec_file
 from supervisor.spec.job import JobSpec
+from tests.testbed.driver_tree import kill_session
 from tests.testbed.spark_fleet import LIGHT_JVM
 from tests.waiting import wait_until
 
@@ -28,7 +28,7 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts a program in a process group of its own, which is gone when the test ends."""
+    """Starts a program in a session of its own, which is gone when the test ends."""
     begun: list[subprocess.Popen[bytes]] = []
 
     def start(argv: list[str], **env: str) -> subprocess.Popen[bytes]:
@@ -51,10 +51,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+    kill_session(process.pid)
     process.wait(30)
 
 

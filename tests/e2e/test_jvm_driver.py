@@ -22,6 +22,7 @@ from supervisor.spark.toolchain import installed_spark_home
 from supervisor.spec.job import parse_spec
 from supervisor.spec.s3a import S3Access
 from tests.testbed import requirements
+from tests.testbed.driver_tree import driver_tree
 from tests.testbed.spark_fleet import LIGHT_JVM
 from tests.waiting import wait_until
 
@@ -113,20 +114,16 @@ def test_a_jvm_application(tmp_path: Path) -> None:
     assert not launch.reports
     log = open_commit_log(f"file://{tmp_path}/ck", S3Access())
     assert log is not None
-    with Path(launch.log_path).open("w") as output:
-        driver = subprocess.Popen(launch.argv, env=launch.env, cwd=launch.cwd, stdout=output, stderr=output)
-        try:
+    with driver_tree(launch.argv, env=launch.env, cwd=launch.cwd, log=launch.log_path) as driver:
 
-            def committed(at_least: int) -> bool:
-                assert driver.poll() is None, Path(launch.log_path).read_text()[-3000:]
-                newest = log.newest()
-                return newest is not None and newest.batch_id >= at_least
+        def committed(at_least: int) -> bool:
+            assert driver.poll() is None, Path(launch.log_path).read_text()[-3000:]
+            newest = log.newest()
+            return newest is not None and newest.batch_id >= at_least
 
-            wait_until(lambda: committed(2), 120, "batch 2")
-            driver.terminate()
-            status = driver.wait(30)
-        finally:
-            driver.kill()
+        wait_until(lambda: committed(2), 120, "batch 2")
+        driver.terminate()
+        status = driver.wait(30)
     assert (tmp_path / "seen").read_text().split("\0")[2:] == list(ARGS)
     tail = Path(launch.log_path).read_text()[-4000:]
     assert (

@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -30,6 +29,7 @@ from supervisor.spark.gate.agent import SOURCES, with_agent
 from supervisor.spark.toolchain import java_of, spark_version
 from tests.e2e.test_bootstrap import environment, spark_home
 from tests.fakes.report_socket import ReportSocket
+from tests.testbed.driver_tree import driver_tree
 from tests.testbed.s3a_jars import s3a_jars
 from tests.testbed.spark_fleet import LIGHT_PROPERTIES
 from tests.waiting import wait_until
@@ -139,11 +139,10 @@ def run(
     own = "".join(f"{name}={value}\n" for name, value in more_properties.items())
     (home / "conf").write_text(LIGHT_PROPERTIES + own + ("" if level else owner_properties()))
     opening = home / run_dir.OPENING
-    with ReportSocket(home) as reports, (home / "log").open("w") as log:
+    with ReportSocket(home) as reports:
         env = {**environment(reports), **(more or {})}
         env.pop("PYTEST_CURRENT_TEST", None)
         env |= {PREPARED: str(opening), PREPARE_LEVEL: level} if level else ATTEMPT
-        process = subprocess.Popen(argv, env=env, cwd=home, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
         def over() -> bool:
             names = reports.names()
@@ -152,11 +151,8 @@ def run(
                 assert run_dir.write_opening(str(home), Opening("c", boottime_s() + 60.0, ATTEMPT, OWNER))
             return process.poll() is not None
 
-        try:
+        with driver_tree(argv, env=env, cwd=home, log=home / "log") as process:
             wait_until(over, 240, "the driver to end")
-        finally:
-            process.kill()
-            process.wait()
         reports.take()
         names = [each["event"] for each in reports.taken]
         not_warm = "".join(str(each.get("why") or "") for each in reports.taken if each["event"] == "ready")

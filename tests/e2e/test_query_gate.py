@@ -20,6 +20,7 @@ from supervisor.model.launch import PREPARE_LEVEL, PREPARED
 from tests.e2e.test_bootstrap import environment, spark_home
 from tests.e2e.test_prepared_driver import agent_options, argv_of
 from tests.fakes.report_socket import ReportSocket
+from tests.testbed.driver_tree import driver_tree
 from tests.testbed.spark_fleet import LIGHT_PROPERTIES
 from tests.waiting import wait_until
 
@@ -104,14 +105,11 @@ def test_no_query_starts_before_the_opening(tmp_path: Path, way: str) -> None:
     if "library" in way:
         conf += f"spark.jars={jar_of_library(tmp_path)}\n"
     (tmp_path / "conf").write_text(conf)
-    with ReportSocket(tmp_path) as reports, (tmp_path / "log").open("w") as log:
+    with ReportSocket(tmp_path) as reports:
         env = {**environment(reports), PREPARED: str(opening), PREPARE_LEVEL: "application"}
         env.pop("PYTEST_CURRENT_TEST", None)
         argv = argv_of(tmp_path, tmp_path / "app.py", f"{tmp_path}/ck")
-        process = subprocess.Popen(
-            argv, env=env, cwd=tmp_path, stdout=log, stderr=log, stdin=subprocess.DEVNULL
-        )
-        try:
+        with driver_tree(argv, env=env, cwd=tmp_path, log=tmp_path / "log") as process:
             wait_until(lambda: "ready" in reports.names() or process.poll() is not None, 540, "it is ready")
             said = (tmp_path / "log").read_text()
             assert reports.names() == ["ready"], said[-3000:]
@@ -120,9 +118,6 @@ def test_no_query_starts_before_the_opening(tmp_path: Path, way: str) -> None:
             assert run_dir.write_opening(str(tmp_path), Opening("c", boottime_s() + 600.0, {}, {}))
             wait_until(lambda: begun(tmp_path) != [], 300, "the query to begin")
             assert reports.names()[:2] == ["ready", "opened"] and "begun" in reports.names()
-        finally:
-            process.kill()
-            process.wait()
 
 
 def test_without_the_gate_the_application_does_not_begin_before_its_opening(tmp_path: Path) -> None:
@@ -130,17 +125,11 @@ def test_without_the_gate_the_application_does_not_begin_before_its_opening(tmp_
     opening = tmp_path / run_dir.OPENING
     (tmp_path / "app.py").write_text("print('BEGUN', flush=True)\n")
     (tmp_path / "conf").write_text(LIGHT_PROPERTIES)
-    with ReportSocket(tmp_path) as reports, (tmp_path / "log").open("w") as log:
+    with ReportSocket(tmp_path) as reports:
         env = {**environment(reports), PREPARED: str(opening), PREPARE_LEVEL: "application"}
         argv = argv_of(tmp_path, tmp_path / "app.py")
-        process = subprocess.Popen(
-            argv, env=env, cwd=tmp_path, stdout=log, stderr=log, stdin=subprocess.DEVNULL
-        )
-        try:
+        with driver_tree(argv, env=env, cwd=tmp_path, log=tmp_path / "log") as process:
             wait_until(lambda: "ready" in reports.names() or process.poll() is not None, 540, "it is ready")
             (ready,) = [report for report in reports.take() if report["event"] == "ready"]
             assert "its queries could not be held" in ready["why"]
             assert "BEGUN" not in (tmp_path / "log").read_text()
-        finally:
-            process.kill()
-            process.wait()

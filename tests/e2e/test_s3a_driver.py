@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -20,6 +17,7 @@ from supervisor.spark.driver_start import DriverStart
 from supervisor.spec.job import parse_spec
 from supervisor.spec.s3a import S3Access, access_of
 from tests.fakes.report_socket import ReportSocket
+from tests.testbed.driver_tree import driver_tree
 from tests.testbed.hostile_tools import make_hostile_tools
 from tests.testbed.moto import MotoServer
 from tests.testbed.s3a_jars import s3a_jars
@@ -86,29 +84,14 @@ def launch_for(attempt: int, tmp_path: Path, settings: Settings, bucket: str) ->
 
 def batches_until(launch: Launch, wanted: int, already: list[int]) -> list[int]:
     """Run the driver until it reported ``wanted`` batches, then kill it without warning."""
-    with (
-        ReportSocket(Path(launch.env["SPARK_SUPERVISOR_REPORT"]).parent) as reports,
-        open(launch.log_path, "w") as log,
-    ):
-        driver = subprocess.Popen(
-            launch.argv,
-            env=launch.env,
-            cwd=launch.cwd,
-            stdout=log,
-            stderr=log,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
+    with ReportSocket(Path(launch.env["SPARK_SUPERVISOR_REPORT"]).parent) as reports:
+        with driver_tree(launch.argv, env=launch.env, cwd=launch.cwd, log=launch.log_path) as driver:
 
             def enough() -> bool:
                 assert driver.poll() is None, Path(launch.log_path).read_text()[-3000:]
                 return sum(event["event"] == "progress" for event in reports.take()) >= wanted
 
             wait_until(enough, START_S, f"{wanted} batches")
-        finally:
-            os.killpg(driver.pid, signal.SIGKILL)
-            driver.wait()
         return already + [event["batch_id"] for event in reports.take() if event["event"] == "progress"]
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from supervisor.spark import bootstrap
 from supervisor.spark.toolchain import installed_spark_home
 from tests.fakes.report_socket import ReportSocket
+from tests.testbed.driver_tree import driver_tree
 from tests.testbed.spark_fleet import LIGHT_PROPERTIES
 from tests.waiting import wait_until
 
@@ -94,26 +94,10 @@ def test_what_no_listener_tells_is_told_by_a_probe(tmp_path: Path, reports: Repo
             (tmp_path / "more").touch()
         return bool(of("unnamed")) or process.poll() is not None
 
-    with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen(
-            [
-                submit,
-                "--properties-file",
-                str(tmp_path / "conf"),
-                bootstrap.__file__,
-                str(tmp_path / "app.py"),
-            ],
-            env=env,
-            cwd=tmp_path,
-            stdout=log,
-            stderr=log,
-            stdin=subprocess.DEVNULL,
-        )
-        try:
-            wait_until(is_complete, 400, "all to be told", period_s=1.0)
-        finally:
-            process.kill()
-            process.wait()
+    properties, app = str(tmp_path / "conf"), str(tmp_path / "app.py")
+    argv = [submit, "--properties-file", properties, bootstrap.__file__, app]
+    with driver_tree(argv, env=env, cwd=tmp_path, log=tmp_path / "log") as process:
+        wait_until(is_complete, 400, "all to be told", period_s=1.0)
     assert process.returncode == -9, (tmp_path / "log").read_text()[-3000:]
     assert of("session", master="local[4]")
     assert not of("unknown"), "a first session that was stopped breaks no probe"

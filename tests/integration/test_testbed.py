@@ -28,6 +28,7 @@ from supervisor.demo.ensemble import EmbeddedEnsemble
 from tests.conftest import KINDS
 from tests.testbed.certificates import Authority
 from tests.testbed.docker_ensemble import DockerEnsemble
+from tests.testbed.driver_tree import driver_tree
 from tests.testbed.ensembles import Ensemble, RevivedEnsemble, repair
 from tests.testbed.moto import MotoServer
 from tests.testbed.namespaces import Namespace
@@ -241,6 +242,29 @@ def test_an_embedded_ensemble_dies_with_its_process(tmp_path: Path) -> None:
 
 def _is_gone(pidfd: int) -> bool:
     return bool(select.select([pidfd], [], [], 0)[0])
+
+
+def test_of_a_driver_that_a_test_has_started_nothing_is_left(tmp_path: Path) -> None:
+    """Its Python outlives a JVM that is killed, and Python workers have a process group of their own."""
+    program = (
+        "import os, subprocess, sys, time\n"
+        "sleep = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
+        "for group in (None, 0):\n"
+        "    print(subprocess.Popen(sleep, process_group=group).pid, flush=True)\n"
+        "time.sleep(600)"
+    )
+    log = tmp_path / "log"
+    argv = [sys.executable, "-c", program]
+    with driver_tree(argv, env=os.environ, cwd=tmp_path, log=log) as driver:
+        wait_until(lambda: len(log.read_text().split()) == 2, 30, "both children")
+        pidfds = [os.pidfd_open(int(pid)) for pid in log.read_text().split()]
+        driver.kill()
+        driver.wait()
+        assert not any(map(_is_gone, pidfds))
+    assert driver.returncode == -9
+    for pidfd in pidfds:
+        wait_until(partial(_is_gone, pidfd), 30, "the end of a child")
+        os.close(pidfd)
 
 
 def test_an_embedded_ensemble_may_be_left_running_and_started_again_on_its_data(tmp_path: Path) -> None:
