@@ -94,8 +94,7 @@ class Sweeper:
     def sweep_once(self) -> int:
         """Makes one sweep and returns how much was removed. Raises SupervisorError when something could not
         be read."""
-        listing = take_listing(self._term.client, self._layout)
-        view = self._full_view()
+        listing, view = self._read()
         if view.paused:
             return 0
         removed = sum(
@@ -139,14 +138,15 @@ class Sweeper:
             )
             return 0
 
-    def _full_view(self) -> View:
-        """Returns a full view of the sweeper's own, because the listing must be older than the view by which
-        it is judged. Raises Conflict for a view that vouches for nothing: a registry that has lost its
+    def _read(self) -> tuple[RecordListing, View]:
+        """Returns a listing and a full view of the sweeper's own, because the listing must be older than the view
+        by which it is judged. Raises Conflict for a view that vouches for nothing: a registry that has lost its
         references seems to need no blob (I10)."""
+        listing = take_listing(self._term.client, self._layout)
         view = Observer(self._term.client, self._layout, boottime_s, self._term.epoch).take_view(None)
         if view.distrust is not None:
             raise Conflict(view.distrust)
-        return view
+        return listing, view
 
     def _delete(self, deletion: Deletion) -> bool:
         try:
@@ -164,8 +164,7 @@ class Sweeper:
         """Reads now which attempts may have a driver, or returns None if nothing may be ended by that: after an acceptance,
         drivers of the state that was lost may live until it was waited out."""
         self._term.client.sync()
-        listing = take_listing(self._term.client, self._layout)
-        view = self._full_view()
+        listing, view = self._read()
         if view.paused or not may_start(view):
             return None
         return known_jobs(
@@ -175,8 +174,8 @@ class Sweeper:
     def _references(self) -> References:
         """Reads now which uids' blobs are needed."""
         self._term.client.sync()
-        listing = take_listing(self._term.client, self._layout)
-        return references(listing, self._full_view().rows)
+        listing, view = self._read()
+        return references(listing, view.rows)
 
 
 def references(listing: RecordListing, rows: Mapping[str, Row]) -> References:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,17 @@ from structlog.testing import capture_logs
 from supervisor.clients.store.files import FileStore
 from supervisor.coord.epoch_marks import EpochMarks
 from supervisor.coord.term import Term
+from supervisor.daemon.leader import sweeper
 from supervisor.daemon.leader.controller import Controller
 from supervisor.daemon.leader.record import Recorder
 from supervisor.daemon.leader.sweeper import Sweeper
 from supervisor.daemon.loops.watchdog import Watchdog
+from supervisor.errors import Conflict, GuardFailed, OutcomeUnknown, Unreachable
 from supervisor.metrics import Metrics
 from supervisor.model.location import digest
 from supervisor.model.records import CheckpointClaim, EpochRecord, Pause
 from supervisor.model.transaction import Transaction
+from supervisor.observe.observer import Observer
 from supervisor.plan.make import Policy
 from supervisor.registry.blob_sweep import BlobSweeper
 from supervisor.registry.blobs import Blobs
@@ -131,6 +135,125 @@ def test_a_sweep_under_way_ends_when_the_registry_is_not_trusted_any_more(
     assert rig.sweep_after_the_grace() == 1
     assert len(rig.bench.zoo.client().children(rig.bench.layout.checkpoints) or ()) == 1
     assert {entry.key for entry in rig.store.entries("specs/")} >= set(blobs)
+
+
+class Part:
+    """What is swept in one part of a sweep: keeps what it is to ask before each request."""
+
+    def __init__(self, asked: list[Callable[[], bool]]) -> None:
+        self.asked = asked
+
+    def scan(self, *given: Any) -> tuple[str, ...]:
+        self.asked.append(given[-1])
+        return ()
+
+    sweep = scan
+
+
+@pytest.mark.parametrize(
+    "hinder",
+    [
+        lambda term, paused: term.end("over"),
+        lambda term, paused: term.set_distrust("restored meanwhile"),
+        lambda term, paused: paused.append("by somebody"),
+    ],
+    ids=["term-over", "distrusted", "paused"],
+)
+def test_each_part_asks_whether_it_may_go_on(rig: Rig, hinder: Callable[..., None]) -> None:
+    asked: list[Callable[[], bool]] = []
+    paused: list[str] = []
+    part: Any = Part(asked)
+    Sweeper(
+        rig.term,
+        rig.bench.layout,
+        rig.executor,
+        part,
+        EpochMarks(rig.store),
+        paused=lambda: bool(paused),
+        savepoints=part,
+        logs=part,
+        applications=part,
+    ).sweep_once()
+    assert [may_go_on() for may_go_on in asked] == [True] * 4
+    hinder(rig.term, paused)
+    assert [may_go_on() for may_go_on in asked] == [False] * 4
+
+
+def test_a_registry_that_has_lost_its_references_needs_everything(rig: Rig) -> None:
+    """I10: no job is there, so that no blob would be needed and every claim be left over."""
+    rig.blobs.put_spec("a", "0123456789ab-00000000", 1, b"{}")
+    assert rig.sweep_after_the_grace() == 1
+    rig.bench.zoo.remove(rig.bench.layout.jobs)
+    with pytest.raises(Conflict, match="/jobs"):
+        rig.sweep_after_the_grace()
+    with pytest.raises(Conflict, match="/jobs"):
+        rig.sweeper._references()
+    assert len([*rig.store.entries("specs/")]) == 1
+
+
+@pytest.mark.parametrize("read", [Sweeper.sweep_once, Sweeper._references, Sweeper._known_jobs])
+def test_what_is_listed_is_judged_by_a_later_view(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, read: Callable[[Sweeper], object]
+) -> None:
+    taken: list[str] = []
+
+    def noted(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            taken.append(what)
+            return function(*given)
+
+        return call
+
+    monkeypatch.setattr(sweeper, "take_listing", noted("listing", sweeper.take_listing))
+    monkeypatch.setattr(Observer, "take_view", noted("view", Observer.take_view))
+    read(rig.sweeper)
+    assert taken and taken == ["listing", "view"] * (len(taken) // 2)
+
+
+def with_older_claims(rig: Rig) -> None:
+    """Two of a uid that is gone."""
+    rig.bench.submit("a")
+    for number in range(2):
+        place = f"s3://bkt/{number}"
+        claim = CheckpointClaim(location=place, name="a", uid="older-uid")
+        rig.bench.put(rig.bench.layout.checkpoint(digest(place)), claim)
+
+
+@pytest.mark.parametrize("error", [GuardFailed("/own/a", "bad_version", 0), OutcomeUnknown("lost")])
+def test_what_may_have_stayed_is_not_counted(rig: Rig, error: Exception) -> None:
+    with_older_claims(rig)
+
+    def fail(build: Callable[[LeaderWriteContext], Transaction]) -> int | None:
+        raise error
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rig.executor, "commit", fail)
+        assert rig.sweeper.sweep_once() == 0
+    assert rig.sweeper.sweep_once() == 2
+
+
+@pytest.mark.parametrize(("error", "tried"), [(Unreachable("silent"), 1), (ValueError("a defect"), 2)])
+def test_a_registry_that_does_not_answer_ends_the_sweep_and_a_defect_of_one_record_does_not(
+    rig: Rig, error: Exception, tried: int
+) -> None:
+    with_older_claims(rig)
+    calls: list[str] = []
+
+    def fail(build: Callable[[LeaderWriteContext], Transaction]) -> int | None:
+        calls.append("")
+        raise error
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rig.executor, "commit", fail)
+        with pytest.raises(Unreachable) if tried == 1 else nullcontext():
+            rig.sweeper.sweep_once()
+    assert len(calls) == tried
+
+
+def test_few_records_go_in_one_sweep(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_older_claims(rig)
+    monkeypatch.setattr(sweeper, "DELETIONS_MAX", 1)
+    assert [rig.sweeper.sweep_once() for _ in range(3)] == [1, 1, 0]
 
 
 def with_logs(rig: Rig) -> list[str]:
