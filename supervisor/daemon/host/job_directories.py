@@ -81,7 +81,7 @@ class JobDirectories:
 
     def _there(self) -> list[Path]:
         try:
-            return [path for path in sorted(self._jobs.iterdir()) if path.is_dir()]
+            return sorted(self._jobs.iterdir())
         except FileNotFoundError:
             return []
 

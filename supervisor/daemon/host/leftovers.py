@@ -94,11 +94,11 @@ class Leftovers:
 
 
 def _has_other_user(directory: Path) -> bool:
-    """Says whether a driver of another user could write there; nobody knows of a mark that can't be read. Raises OSError."""
+    """Says whether a driver of another user may have written there. Raises OSError."""
     try:
         return user_of(str(directory)) is not None
-    except ValueError:
-        return False
+    except ValueError:  # of a mark that can't be read nobody knows whose it is: ``_remove`` leaves it then
+        return True
 
 
 def _has_something(directory: Path) -> bool:

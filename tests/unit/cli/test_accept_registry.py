@@ -109,6 +109,17 @@ def test_it_is_above_all_and_counts_once(terminal: Terminal, saved: Saved) -> No
     assert again is not None and again.epoch == 10
 
 
+def test_an_acceptance_has_its_line_and_what_accepts_nothing_has_none(
+    terminal: Terminal, saved: Saved
+) -> None:
+    for options in (["--dry-run"], ["--yes"], ["--yes"]):
+        terminal.run("accept-registry", *options)
+    accepted = acceptance(terminal)
+    assert accepted is not None
+    lines = [line for line in terminal.run("audit", "-o", "json").json["lines"] if line["what"] == "accept"]
+    assert [(line["op"], line["detail"]) for line in lines] == [(accepted.id, f"epoch {accepted.epoch}")]
+
+
 def test_what_supervisors_say_is_a_reason_too(terminal: Terminal) -> None:
     terminal.submit("a")
     terminal.bench.join("s2")

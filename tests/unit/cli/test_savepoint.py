@@ -152,6 +152,9 @@ def test_restore_by_name_and_by_location(terminal: Terminal, checkpoint: Path) -
     (terminal.home / "full").mkdir()
     (terminal.home / "full" / "mine").write_text("x")
     assert terminal.run("savepoint", "restore", "clicks", "--to", f"{terminal.home}/full").code == 4
+    lines = terminal.run("audit", "-o", "json").json["lines"]
+    details = [(line["name"], line["detail"]) for line in lines if line["what"] == "savepoint_restore"]
+    assert len(details) == 5 and details[0] == ("clicks", f"clicks to {terminal.home}/fresh-0")
 
 
 def test_restore_refuses_what_another_job_has_and_where_its_own_may_run(

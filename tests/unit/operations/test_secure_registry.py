@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from supervisor.errors import Conflict
 from supervisor.model.transaction import Create, Transaction
+from supervisor.operations import secure_registry as secure_registry_module
 from supervisor.operations.auditing import NO_AUDIT
 from supervisor.operations.secure_registry import examine_acl, secure_registry
 from supervisor.records.layout import Layout
@@ -56,3 +58,20 @@ def test_the_way_back_needs_an_open_configuration() -> None:
         with pytest.raises(Conflict, match=f"zookeeper.acl is {acl} here, so znodes would go on to be made"):
             examine_acl(context_of(acl), opens=True)
     assert examine_acl(context_of("open"), opens=True).differing == 0
+
+
+@pytest.mark.parametrize("blockers", [(), ("a supervisor would be locked out",)])
+def test_its_line_is_written_before_the_first_znode_and_not_where_it_is_refused(
+    monkeypatch: pytest.MonkeyPatch, blockers: tuple[str, ...]
+) -> None:
+    context, done = context_of("create"), []
+    context.auditor = SimpleNamespace(before=lambda write: done.append((write.what, write.detail)))
+    finding = replace(examine_acl(context, opens=False), blockers=blockers)
+
+    def apply(*_: Any) -> int:
+        done.append(("apply", ""))
+        return 2
+
+    monkeypatch.setattr(secure_registry_module, "apply_acl", apply)
+    assert secure_registry(context, finding) == 2
+    assert done == [*([] if blockers else [("secure", "sasl:supervisor")]), ("apply", "")]

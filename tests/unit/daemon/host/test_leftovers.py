@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
-from supervisor.clients.channel import make_channel, open_to
+from supervisor.clients.channel import USER, make_channel, open_to
 from supervisor.daemon.host import leftovers as leftovers_module
 from supervisor.daemon.host.hosted_attempts import HostedAttempts
 from supervisor.daemon.host.leftovers import Leftovers
@@ -79,6 +80,35 @@ def test_a_number_that_comes_up_again_meets_nothing_of_before(hosted: HostedAtte
         hosted.tidy(frozenset())
         (hosted.work_dir / KEY).mkdir()
     assert len(aside(hosted)) == 2
+
+
+def test_where_nobody_knows_whose_it_is_it_stays_and_is_said_once(
+    hosted: HostedAttempts, as_user: list[object]
+) -> None:
+    """The mark was cut short when the host went down: the agent does not go through what a user may have left."""
+    make_channel(str(hosted.work_dir / KEY), 20001)
+    (hosted.work_dir / KEY / USER).write_bytes(b"")
+    with capture_logs() as logged:
+        hosted.tidy(frozenset())
+        hosted.remove_leftovers()
+        hosted.remove_leftovers()
+    (there,) = aside(hosted)
+    assert there.startswith(f"{KEY}.") and as_user == []
+    assert [line["event"] for line in logged] == ["leftovers_not_removed"]
+
+
+def test_a_round_of_removals_has_an_end(
+    hosted: HostedAttempts, as_user: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_channel(str(hosted.work_dir / KEY), 20001)
+    (hosted.work_dir / KEY / "channel/driver/left").touch()
+    hosted.tidy(frozenset())
+    with monkeypatch.context() as patch:
+        patch.setattr(leftovers_module, "LIMIT_S", 0.0)
+        hosted.remove_leftovers()
+    assert as_user == []
+    hosted.remove_leftovers()
+    assert len(as_user) == 1
 
 
 def test_there_is_nothing_to_remove(tmp_path: Path) -> None:
