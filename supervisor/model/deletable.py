@@ -14,7 +14,8 @@ from supervisor.model.location import normalise, overlaps
 BESIDE: Final = ".savepoints"
 """The name of a directory that holds savepoints beside a checkpoint ends like this."""
 
-STORE_DIRECTORIES: Final = ("specs", "artifacts", "epochs", "savepoints")
+STORE_DIRECTORIES: Final = ("artifacts", "audit", "checks", "epochs", "logs", "savepoints", "specs")
+"""All that the store has, by the first part of its keys."""
 
 
 def why_not_deletable(location: str | None, store: str | None = None) -> str | None:

@@ -34,11 +34,13 @@ from dataclasses import replace
 from supervisor.model.checkpoint_expectation import forgotten
 from supervisor.model.records import (
     DEAD,
+    DETAIL_MAX_BYTES,
     CheckpointClaim,
     CheckpointState,
     Ownership,
     PendingDeletion,
     Result,
+    clip,
     with_entry,
 )
 from supervisor.model.seen import Found
@@ -99,6 +101,12 @@ def publish_waiting(
         Check(path, claim.version),
         SetData(context.layout.result(result.record.uid), encode(written), result.version),
     )
+
+
+def is_published(result: Result, why: str) -> bool:
+    """Returns whether the newest entry of ``result`` says already why nothing is deleted, as ``publish_waiting`` does."""
+    newest = result.history[-1] if result.history else None
+    return newest is not None and newest.detail == clip(why, DETAIL_MAX_BYTES)
 
 
 def give_up_claim(

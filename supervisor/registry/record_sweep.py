@@ -15,11 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from supervisor.model.records import (
+    DEAD,
     Assignment,
     CheckpointClaim,
     Cleanliness,
     Lease,
     Notifications,
+    Ownership,
     OwnState,
     Result,
     Revisions,
@@ -141,11 +143,11 @@ def _claims(listing: RecordListing, rows: Mapping[str, Row]) -> Iterable[Deletio
     }
     for path, claim in listing.claims.items():
         row = rows.get(claim.record.name) if isinstance(claim, Found) else None
-        if row is None or not isinstance(claim, Found):
+        if row is None or not isinstance(claim, Found) or not isinstance(row.own, Found):
             continue
-        uid = claim.record.uid
+        uid, own = claim.record.uid, row.own.record
         registered, dirty = _is_registered(row, uid), _is_dirty(row, uid)
-        if not registered and not dirty and uid not in doubtful and not _may_run(row, uid):
+        if not registered and not dirty and uid not in doubtful and not _may_run(own, uid):
             yield from _deletion("claim", path, claim, row)
 
 
@@ -177,9 +179,8 @@ def _is_dirty(row: Row, uid: str) -> bool:
     return any(left.result.record.uid == uid for left in row.leftovers)
 
 
-def _may_run(row: Row, uid: str) -> bool:
-    own = row.own.record if isinstance(row.own, Found) else None
-    return own is None or (own.uid == uid and own.state not in (OwnState.VACANT, OwnState.EXITED))
+def _may_run(own: Ownership, uid: str) -> bool:
+    return own.uid == uid and own.state not in DEAD
 
 
 def _results(results: Mapping[str, Seen[Result]], rows: Mapping[str, Row]) -> Iterable[Deletion]:

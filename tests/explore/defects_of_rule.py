@@ -417,7 +417,7 @@ DECISIONS = (
         "§4: /checkpoints: equal or nested locations are refused",
         (
             record_sweep._may_run,
-            "return own is None or (own.uid == uid and own.state not in (OwnState.VACANT, OwnState.EXITED))",
+            "return own.uid == uid and own.state not in DEAD",
             "return False",
         ),
     ),

@@ -41,7 +41,12 @@ from supervisor.model.seen import Found, Seen
 from supervisor.records.layout import Layout
 from supervisor.records.reading import children_of, seen, seen_all
 from supervisor.registry.checkpoint_claims import Others, is_claim_path
-from supervisor.registry.pending_deletions import begin_deletion, give_up_claim, publish_waiting
+from supervisor.registry.pending_deletions import (
+    begin_deletion,
+    give_up_claim,
+    is_published,
+    publish_waiting,
+)
 from supervisor.spec.s3a import S3Access
 from supervisor.spec.site_policy import SitePolicy
 
@@ -249,10 +254,8 @@ class Remover:
         """Publishes that it is not known whether the claim at ``path`` is in the way, and raises Corrupt: the
         deletion is tried again for as long as it takes."""
         why = f"it waits: a claim that may overlap it can't be read ({reason}); repair or delete the znode {path} by hand"
-        if now.result is not None and (
-            not now.result.record.history or now.result.record.history[-1].detail != why
-        ):
-            result = now.result
+        result = now.result
+        if result is not None and not is_published(result.record, why):
             self._executor.commit(lambda context: publish_waiting(context, now.claim, job.path, result, why))
         raise Corrupt(why)
 

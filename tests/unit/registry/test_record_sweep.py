@@ -51,6 +51,22 @@ def test_a_claim_of_a_uid_that_is_gone_goes() -> None:
     assert swept(bench) == ["claim"]
 
 
+def test_a_claim_of_a_uid_that_is_gone_goes_while_another_one_runs() -> None:
+    bench = Bench()
+    bench.submit("a")
+    bench.set_own("a", OwnState.CLAIMED)
+    claimed(bench, "older-uid")
+    assert swept(bench) == ["claim"]
+
+
+def test_a_claim_stays_while_its_ownership_cannot_be_read() -> None:
+    bench = Bench()
+    bench.submit("a")
+    claimed(bench, "older-uid")
+    bench.zoo.put(bench.layout.own("a"), b"{")
+    assert swept(bench) == []
+
+
 def test_a_claim_that_a_registered_or_dirty_uid_holds_stays() -> None:
     bench = Bench()
     bench.submit("a", checkpoint=PLACE)
@@ -169,10 +185,13 @@ def test_of_all_names_the_oldest_results_go_beyond_a_bound(monkeypatch: pytest.M
     names = ("b", "a", "c")
     for name in names:
         bench.submit(name)
-    uids = [ended(bench, name, number) for number, name in enumerate(names, 1)]
+    uids = [ended(bench, name, number) for number, name in enumerate((*names, "b"), 1)]
     assert swept_results(bench) == []
-    monkeypatch.setattr(record_sweep, "RESULTS_MAX", 2)
-    assert swept_results(bench) == uids[:1]
+    for most, goes in ((6, []), (4, []), (3, uids[:1]), (2, uids[:2]), (1, uids[:3])):
+        monkeypatch.setattr(record_sweep, "RESULTS_MAX", most)
+        assert swept_results(bench) == goes
+    bench.zoo.put(bench.layout.own("b"), b"{")
+    assert swept_results(bench) == uids[1:3], "no write can be guarded by what cannot be read"
 
 
 @pytest.mark.parametrize("keeps", ["registered", "owned", "newest", "result", "nothing"])
@@ -188,6 +207,31 @@ def test_the_revisions_of_a_uid_go_when_nobody_can_go_back_to_them(keeps: str) -
         bench.put(bench.layout.own("a"), replace(bench.own("a"), newest_uid=old))
     bench.put(bench.layout.revisions_of(old), Revisions(name="a", uid=old))
     assert swept(bench) == ["revisions"] * (keeps == "nothing")
+
+
+def test_what_ends_between_the_listing_and_the_view_keeps_its_revisions() -> None:
+    """The listing has no result of it, and the name is another submission's: that it is dirty says that it was there."""
+    bench = Bench()
+    uid = bench.submit("a").uid
+    bench.put(bench.layout.revisions_of(uid), Revisions(name="a", uid=uid))
+    zoo = bench.zoo.client()
+    listing = take_listing(zoo, bench.layout)
+    bench.commands().cancel("a")
+    bench.submit("a")
+    view = Observer(zoo, bench.layout, boottime_s, 1).take_view(None)
+    assert to_sweep(listing, view.rows) == ()
+
+
+def test_while_a_reference_cannot_be_read_nothing_of_its_name_goes() -> None:
+    """It may be of any uid."""
+    bench = Bench()
+    bench.submit("a")
+    claimed(bench, "older-uid")
+    old = older_uid(bench, "a", 1)
+    bench.put(bench.layout.revisions_of(old), Revisions(name="a", uid=old))
+    assert swept(bench) == ["claim", "revisions"]
+    bench.zoo.put(bench.layout.job("a"), b"{")
+    assert swept(bench) == []
 
 
 # -- the write --------------------------------------------------------------------------------------------------------

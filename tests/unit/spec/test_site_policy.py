@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+import supervisor
+from supervisor.coord.epoch_marks import EPOCHS
 from supervisor.errors import InvalidInput
+from supervisor.model.deletable import STORE_DIRECTORIES, why_not_deletable
+from supervisor.registry.audit import AUDIT
+from supervisor.registry.blobs import ARTIFACTS, CHECKS, SPECS
+from supervisor.registry.uploaded_logs import LOGS
+from supervisor.savepoints.manifest import SHELF
 from supervisor.settings.policy import PolicySettings
 from supervisor.settings.sections import validated
 from supervisor.spec.site_policy import SitePolicy, site_policy
+
+ROOT = Path(supervisor.__file__).parent
 
 
 @pytest.mark.parametrize(
@@ -75,3 +87,27 @@ def test_users_that_a_job_may_name() -> None:
 def test_what_is_no_user(name: str) -> None:
     with pytest.raises(InvalidInput, match="Unix user"):
         validated(PolicySettings, {"run_as": {"allowed": [name]}}, "supervisor.yaml")
+
+
+def test_nothing_that_the_store_has_is_deleted_as_a_checkpoint() -> None:
+    """Its audit and the outputs of attempts among it."""
+    kept = {each.partition("/")[0] for each in (ARTIFACTS, AUDIT, CHECKS, EPOCHS, LOGS, SHELF, SPECS)}
+    assert kept == set(STORE_DIRECTORIES)
+    for name in kept:
+        for location in (
+            f"s3a://bucket/store/{name}",
+            f"s3a://bucket/store/{name}/a",
+            "s3a://bucket/store",
+        ):
+            assert "where the store keeps its own" in (why_not_deletable(location, "s3://bucket/store") or "")
+    assert why_not_deletable("s3a://bucket/store/checkpoints/a", "s3://bucket/store") is None
+
+
+def test_where_the_store_keeps_what_is_known() -> None:
+    """A constant ``X: Final = "word/"`` is the beginning of keys: each has its directory."""
+    found = {
+        match
+        for path in ROOT.rglob("*.py")
+        for match in re.findall(r'^[A-Z_]+(?:: Final)? = "([a-z]+)/"$', path.read_text(), re.MULTILINE)
+    }
+    assert found and found <= set(STORE_DIRECTORIES)

@@ -146,3 +146,39 @@ def test_a_reading_of_the_claims_that_failed_is_made_up_for_at_the_next_step() -
         setattr(stage.client, failing, answered)
         stage.remover.step()
         assert asked, f"after a failure of {failing} the claims were not read again"
+
+
+def steps(stage: Stage, *paths: str) -> list[str]:
+    """Which deletions a step takes further; each has more to do at once."""
+    advanced: list[str] = []
+    stage.remover._find_deletions = lambda: None  # type: ignore[method-assign]
+
+    def advance(job: LocationDeletion) -> bool:
+        advanced.append(job.path)
+        stage.when_read()
+        return True
+
+    stage.remover._advance = advance  # type: ignore[method-assign]
+    stage.remover._jobs = {path: LocationDeletion(path, 0.0) for path in paths}
+    assert stage.remover.step() == bool(advanced)
+    return advanced
+
+
+def test_a_step_takes_each_deletion_further_while_its_term_leads() -> None:
+    stage = Stage()
+    stage.term.set_recorded()
+    assert steps(stage, "a", "b") == ["a", "b"]
+    stage.when_read = lambda: stage.term.end("deposed meanwhile")
+    assert steps(stage, "a", "b") == ["a"]
+
+
+@pytest.mark.parametrize("why", ["not recorded", "distrusted", "paused"])
+def test_no_step_is_taken_by_who_may_not_act(why: str) -> None:
+    stage = Stage()
+    if why != "not recorded":
+        stage.term.set_recorded()
+    if why == "distrusted":
+        stage.term.set_distrust("restored")
+    if why == "paused":
+        stage.remover._paused = lambda: True
+    assert steps(stage, "a") == []
