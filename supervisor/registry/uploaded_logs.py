@@ -148,9 +148,9 @@ class UploadedLogs:
         pieces: dict[PieceKey, StoreEntry] = {}
         for entry in islice(self._store.entries(f"{_folder(name, uid)}{attempt}-"), _LISTED_MAX):
             key, piece = parse_log_key(entry.key), parse_piece_key(entry.key)
-            if key is not None and (key.name, key.uid, key.attempt) == (name, uid, attempt):
+            if key is not None:
                 return UploadedLog(key, entry.bytes)
-            if piece is not None and (piece.of.name, piece.of.uid, piece.of.attempt) == (name, uid, attempt):
+            if piece is not None:
                 pieces[piece] = entry
         counting = pieces_that_count(pieces)
         if not counting:

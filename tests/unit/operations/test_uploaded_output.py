@@ -5,18 +5,23 @@ from __future__ import annotations
 import gzip
 import io
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from supervisor.clients.store.base import Store
+from supervisor.clients.store.base import Store, StoreEntry
 from supervisor.clients.store.files import FileStore
 from supervisor.errors import Corrupt, NotFound
 from supervisor.operations import uploaded_output
 from supervisor.operations.log_parts import LogPosition, LogStart
 from supervisor.operations.uploaded_output import find_stored, open_stored, pack
+from supervisor.registry import uploaded_logs
+from supervisor.registry.blob_sweep import GRACE_S, References
 from supervisor.registry.uploaded_logs import (
     OBJECT_MAX_BYTES,
+    LogSweeper,
     UploadedKey,
     UploadedLog,
     UploadedLogs,
@@ -126,3 +131,39 @@ def test_another_attempt_that_begins_with_the_same_digit_is_not_found(tmp_path: 
     store.create(str(UploadedKey("a", UID, 71, 5)), b"x")
     store.create(f"logs/a/{UID}/7-x", b"x")
     assert find_stored(store, "a", UID, 7) is None
+
+
+class Crowded:
+    """A store in which somebody has put any number of objects beside what was uploaded. ``listed``: those that were asked for."""
+
+    listed = 0
+
+    def entries(self, prefix: str) -> Iterator[StoreEntry]:
+        while True:
+            self.listed += 1
+            yield StoreEntry(f"{prefix}{self.listed}", 1, 0.0)
+
+
+def test_of_a_crowded_place_so_much_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploaded_logs, "_LISTED_MAX", 20)
+    store: Any = Crowded()
+    logs = UploadedLogs(store)
+    assert (logs.find("a", UID, 7), store.listed) == (None, 20)
+    assert (logs.pieces_of(KEY), store.listed) == ([], 40)
+
+
+def test_an_output_that_was_away_in_between_is_swept_as_if_it_were_new(tmp_path: Path) -> None:
+    """Nothing was uploaded when it was looked for: what was known before counts no more."""
+    store, now_s = FileStore(tmp_path / "store"), [0.0]
+    sweeper = LogSweeper(store, clock=lambda: now_s[0])
+    path = tmp_path / "store" / str(KEY)
+    for away in (False, True, False, False):
+        if away:
+            path.unlink()
+        elif not path.exists():
+            store.create(str(KEY), b"x")
+            os.utime(path, (1_000.0, 1_000.0))
+        swept = sweeper.scan(lambda: References(frozenset({"another"})))
+        assert (swept, sweeper.orphans) == ((), int(not away))
+        now_s[0] += GRACE_S - 1.0
+    assert sweeper.scan(lambda: References(frozenset({"another"}))) == (str(KEY),)

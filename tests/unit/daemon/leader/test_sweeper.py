@@ -197,15 +197,15 @@ def test_what_is_listed_is_judged_by_a_later_view(
 ) -> None:
     taken: list[str] = []
 
-    def noted(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def recorded(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*given: Any) -> Any:
             taken.append(what)
             return function(*given)
 
         return call
 
-    monkeypatch.setattr(sweeper, "take_listing", noted("listing", sweeper.take_listing))
-    monkeypatch.setattr(Observer, "take_view", noted("view", Observer.take_view))
+    monkeypatch.setattr(sweeper, "take_listing", recorded("listing", sweeper.take_listing))
+    monkeypatch.setattr(Observer, "take_view", recorded("view", Observer.take_view))
     read(rig.sweeper)
     assert taken and taken == ["listing", "view"] * (len(taken) // 2)
 
