@@ -12,6 +12,7 @@ from supervisor.coord.term import Term
 from supervisor.daemon.leader import sweeper as sweeper_module
 from supervisor.daemon.leader.remover import ClaimUnderDeletion, LocationDeletion, Remover
 from supervisor.daemon.leader.sweeper import Sweeper
+from supervisor.daemon.leader.term_loop import TermPermission
 from supervisor.errors import Conflict, NotLeader, NotSent, Unreachable
 from supervisor.model.records import CheckpointClaim, EpochRecord, PendingDeletion
 from supervisor.model.seen import Found
@@ -180,5 +181,5 @@ def test_no_step_is_taken_by_who_may_not_act(why: str) -> None:
     if why == "distrusted":
         stage.term.set_distrust("restored")
     if why == "paused":
-        stage.remover._paused = lambda: True
+        stage.remover._permission = TermPermission(stage.term, lambda: True)
     assert steps(stage, "a") == []
