@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from supervisor.clients.store.removal import Removed
 from supervisor.coord.term import Term
 from supervisor.daemon.leader import sweeper as sweeper_module
 from supervisor.daemon.leader.remover import ClaimUnderDeletion, LocationDeletion, Remover
 from supervisor.daemon.leader.sweeper import Sweeper
 from supervisor.daemon.leader.term_loop import TermPermission
 from supervisor.errors import Conflict, NotLeader, NotSent, Unreachable
-from supervisor.model.records import CheckpointClaim, EpochRecord, PendingDeletion
+from supervisor.model.records import CheckpointClaim, CheckpointState, EpochRecord, PendingDeletion
 from supervisor.model.seen import Found
 from supervisor.spec.s3a import S3Access
 from supervisor.spec.site_policy import SitePolicy
@@ -183,3 +185,63 @@ def test_no_step_is_taken_by_who_may_not_act(why: str) -> None:
     if why == "paused":
         stage.remover._permission = TermPermission(stage.term, lambda: True)
     assert steps(stage, "a") == []
+
+
+def test_no_batch_goes_out_beside_a_claim_that_cannot_be_read() -> None:
+    stage = Stage()
+    doubt = SimpleNamespace(claim=None, doubtful=("/c", "is not JSON"), generation=1)
+    stage.remover._others = SimpleNamespace(find_overlap=lambda *_: doubt)  # type: ignore[assignment]
+    with pytest.raises(Conflict):
+        stage.remover._still(stage.path, stage.now)
+
+
+class Given:
+    """What a step comes to at a location whose requests end so: ``ended`` has the state that the claim was given up with."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, removed: Removed, unanswered: int, epoch: int
+    ) -> None:
+        self.stage, self.ended = Stage(), ""
+        removal: Any = SimpleNamespace(
+            unanswered=unanswered,
+            late_s=100.0,
+            seen=True,
+            resolved=PLACE,
+            remove_batch=lambda _still: removed,
+        )
+        self.job = LocationDeletion(self.stage.path, unsure_at_s=950.0, removal=removal)
+        self.now = replace(self.stage.now, deletion=replace(self.stage.now.deletion, epoch=epoch))
+        self.why: str | None = None
+        monkeypatch.setattr(self.stage.remover, "_why_kept", lambda _now: self.why)
+        monkeypatch.setattr(self.stage.remover, "_give_up", self.give_up)
+
+    def give_up(self, _job: Any, _now: Any, state: CheckpointState, _detail: str) -> bool:
+        self.ended = state.value
+        return True
+
+    def step(self) -> bool:
+        return self.stage.remover._carry_on(self.job, self.now)
+
+
+def test_what_is_left_is_gone_on_with_also_where_a_batch_deleted_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A page that has nothing but savepoints."""
+    given = Given(monkeypatch, Removed(0, left=True), 0, 1)
+    given.job.failures, given.job.logged = 3, "S3 does not answer"
+    assert (given.step(), given.ended) == (True, "")
+    assert (given.job.failures, given.job.logged) == (0, ""), (
+        "the next failure is waited for and told as a first one"
+    )
+
+
+@pytest.mark.parametrize(("unanswered", "epoch", "waits"), [(0, 1, False), (1, 1, True), (0, 7, True)])
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_claim_is_given_up_when_no_request_of_anybody_can_be_under_way(
+    monkeypatch: pytest.MonkeyPatch, unanswered: int, epoch: int, waits: bool, kept: bool
+) -> None:
+    given = Given(monkeypatch, Removed(3, left=False), unanswered, epoch)
+    given.why = "the operator does not allow it" if kept else None
+    given.step()
+    assert given.ended == ("" if waits else "kept" if kept else "deleted")
+    assert (given.job.next_at_s > 1000.0) == waits
