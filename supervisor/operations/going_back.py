@@ -27,8 +27,10 @@ from supervisor.model.going_back import (
     decide,
 )
 from supervisor.model.location import normalise
+from supervisor.model.records import Desired
 from supervisor.model.seen import Found
 from supervisor.model.sinks import FILE, NamedSink, SeenSink, SinkMemory
+from supervisor.operations.selection import registered_jobs
 from supervisor.operations.sink_grounds import Grounds, Written, expected_at, grounds_of
 from supervisor.registry.promotion_writes import ran_instead
 from supervisor.spec.job import from_canonical
@@ -213,13 +215,22 @@ def resume_asked(
 
 def ran_instead_of(context: CommandContext, name: str) -> OtherJob | None:
     """Returns the job that has run in the place of ``name`` since a promotion or its undoing suspended that; None if none
-    has. Raises Unreachable."""
+    has. The job itself says so only until it is changed, as by an update while it is suspended: the one in its place says it
+    for as long as that is registered. Raises Unreachable."""
     try:
         ref = context.commands.job_records(name).ref
     except NotFound:
         return None
-    other = ran_instead(ref.record) if isinstance(ref, Found) else ""
+    if not isinstance(ref, Found) or ref.record.desired is not Desired.SUSPENDED:
+        return None
+    other = ran_instead(ref.record) or _in_place_of(context, name, ref.record.uid)
     return OtherJob(grounds_of(context, other) or Grounds(), spec_of(context, other)) if other else None
+
+
+def _in_place_of(context: CommandContext, name: str, uid: str) -> str:
+    """Returns the registered job that was promoted over submission ``uid`` of ``name``; empty if none was."""
+    jobs = registered_jobs(context.zoo(), context.layout).found
+    return next((job.replaced_by for job in jobs if (job.name, job.uid) == (name, uid)), "")
 
 
 def spec_of(context: CommandContext, name: str) -> JobSpec | None:

@@ -414,3 +414,24 @@ def test_a_resume_is_refused_where_another_has_run_in_its_place(
     assert terminal.run("resume", "clicks-2", "--sink-rolled-back").code == 0
     assert terminal.run("suspend", "clicks-2").code == 0
     assert terminal.run("resume", "clicks-2").code == 0, "nobody has run in its place since"
+
+
+def test_an_update_meanwhile_does_not_hide_who_has_run_in_its_place(world: World, tmp_path: Path) -> None:
+    """The newest change of the job is that update, and no more the promotion that suspended it."""
+    terminal = world.terminal
+    world.wrote_to(FILE)
+    assert terminal.run("resume", "clicks").code == 0
+    terminal.bench.run("clicks")
+    new = terminal.spec("clicks-2", f"checkpoint: {tmp_path}/two\nargs: ['{{checkpoint}}']")
+    assert terminal.run("submit", new).code == 0
+    terminal.bench.run("clicks-2")
+    assert terminal.run("promote", "clicks-2", "--over", "clicks", "--when", "now").code == 0
+    known = CheckpointExpectation(place="two", queries=("other 30",), sinks=(f"other 30 {FILE}",))
+    terminal.bench.set_own("clicks-2", OwnState.CLAIMED, remembered=known)
+    place = terminal.bench.ref("clicks").record.terms.checkpoint
+    changed = terminal.spec("clicks", f"checkpoint: {place}\nlease: 25s")
+    assert terminal.run("apply", changed).code == 0
+    assert terminal.bench.ref("clicks").record.changed.event == "updated"
+    ran = terminal.run("resume", "clicks")
+    assert (ran.code, REFUSED in ran.err) == (4, True), ran.err
+    assert terminal.run("resume", "clicks", "--sink-rolled-back").code == 0
