@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from supervisor.api.event_ring import MANY, ServerEvent
-from supervisor.api.routes import PREFIX
+from supervisor.api.paths import PREFIX
 from supervisor.model.job_row import JobRow
 
 NAMED_JOBS_MAX: Final = 100

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ssl
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from supervisor.api.connect_remedies import connect_complaint
-from supervisor.api.routes import PREFIX
+from supervisor.api.paths import PREFIX
+from supervisor.api.request_query import address_of
 from supervisor.api.token_file import read_token
 from supervisor.clients.web import WebAnswer, WebRequest, ask, parsed_json
 from supervisor.errors import (
@@ -29,10 +29,10 @@ from supervisor.errors import (
     TimedOut,
     Unreachable,
 )
-from supervisor.model.job_row import JobRow, row_of_document
+from supervisor.model.job_row import row_of_document
 from supervisor.model.records import Pause
-from supervisor.operations.explain_screen import ExplainScreen, screen_of_document
-from supervisor.operations.job_list import JobList, shared_hosts
+from supervisor.operations.job_list import JobList, WantedJobs, shared_hosts
+from supervisor.operations.requests import ReadRequest
 from supervisor.settings.addresses import are_loopback, split_host_port
 
 ANSWER_S: Final = 40.0
@@ -52,6 +52,7 @@ _ERRORS: Final[dict[int, type[SupervisorError]]] = {
 }
 
 Parameters = Sequence[tuple[str, str]]
+T = TypeVar("T")
 
 
 class AskElsewhere(SupervisorError):
@@ -60,23 +61,6 @@ class AskElsewhere(SupervisorError):
     def __init__(self, what: str, remedy: str, server: str) -> None:
         super().__init__(what, remedy)
         self.server = server
-
-
-@dataclass(frozen=True)
-class WantedJobs:
-    """Says which jobs a list is to have: all, or those of ``names`` or with the labels of ``selector``. ``chooses`` says the
-    same of a row; few names are told to the server, too, so that it sends no others."""
-
-    chooses: Callable[[JobRow], bool]
-    names: tuple[str, ...] = ()
-    selector: tuple[str, ...] = ()
-    every_uid: bool = False
-
-    def parameters(self) -> Parameters:
-        """Returns the query of the request."""
-        names = self.names if len(self.names) <= NAMES_MAX else ()
-        asked = [("name", name) for name in names] + [("selector", each) for each in self.selector]
-        return [*asked, *([ALL] if self.every_uid else [])]
 
 
 class ApiClient:
@@ -113,7 +97,7 @@ class ApiClient:
     def jobs(self, wanted: WantedJobs, *, with_pause: bool = True) -> JobList:
         """Returns the list as ``operations.listing`` has it. ``with_pause`` also asks whether the cluster is paused and
         which hosts have several supervisors, which a table shows. Raises SupervisorError."""
-        documents = self.get("/jobs", wanted.parameters())
+        documents = self.get("/jobs", _parameters(wanted))
         status = self.get("/status") if with_pause else None
         try:
             rows = [row for row in map(row_of_document, documents) if wanted.chooses(row)]
@@ -130,46 +114,13 @@ class ApiClient:
         except (TypeError, ValueError, KeyError, AttributeError):
             raise self._odd() from None
 
-    def job(self, name: str) -> dict[str, Any]:
-        """Returns the document of ``show``. Raises SupervisorError."""
-        return self._object(f"/jobs/{name}")
-
-    def history(self, name: str, uid: str | None = None, *, every_uid: bool = False) -> dict[str, Any]:
-        """Returns the document of ``history``. Raises SupervisorError."""
-        asked = [("uid", uid)] if uid is not None else []
-        return self._object(f"/jobs/{name}/history", [*asked, *([ALL] if every_uid else [])])
-
-    def explain(self, name: str | None) -> dict[str, Any]:
-        """Returns the document of ``explain``, of one job or of all. Raises SupervisorError."""
-        return self._object("/explain" if name is None else f"/jobs/{name}/explain")
-
-    def explain_screen(self, name: str | None, *, verbose: bool) -> ExplainScreen:
-        """Returns what ``explain`` prints, of one job or of all. Raises SupervisorError."""
-        of = "/explain" if name is None else f"/jobs/{name}/explain"
-        document = self._object(f"{of}/screen", [("verbose", "true")] if verbose else [])
+    def read(self, request: ReadRequest[T]) -> T:
+        """Returns the answer to ``request``. Raises SupervisorError."""
+        document = self.get(*address_of(request))
         try:
-            return screen_of_document(document)
+            return request.answer(document, self._url)
         except (KeyError, TypeError, ValueError):
             raise self._odd() from None
-
-    def top(self) -> dict[str, Any]:
-        """Returns the document of ``top``. Raises SupervisorError."""
-        document = self._object("/top")
-        if all(isinstance(document.get(key), list) for key in ("jobs", "hosts")):
-            return document
-        raise self._odd()
-
-    def status(self) -> tuple[dict[str, Any], SupervisorError | None]:
-        """Returns the document of ``status``. If ZooKeeper did not answer the server, the error is returned with it. Raises
-        SupervisorError."""
-        document = self._object("/status")
-        try:
-            is_known = document["zookeeper"]["session"] is not None
-        except (TypeError, KeyError):
-            raise self._odd() from None
-        if is_known:
-            return document, None
-        return document, Unreachable(f"ZooKeeper does not answer {self._url}")
 
     def get(self, path: str, parameters: Parameters = ()) -> Any:
         """Returns the document at ``path``. Raises what the command line would raise, and Unreachable for what is no
@@ -232,12 +183,6 @@ class ApiClient:
         """Returns the error that the command line raises with this exit code."""
         return _ERRORS.get(exit_code, SupervisorError)(what, remedy)
 
-    def _object(self, path: str, parameters: Parameters = ()) -> dict[str, Any]:
-        document = self.get(path, parameters)
-        if not isinstance(document, dict):
-            raise self._odd()
-        return document
-
     def _error(self, status: int, document: Any) -> SupervisorError:
         is_error = isinstance(document, dict) and isinstance(document.get("error"), str)
         if status == 401 or (status == 403 and not is_error):
@@ -260,6 +205,13 @@ class ApiClient:
             f"{self._url} does not answer as the API of a supervisor{how}",
             "it is the address of api.listen there",
         )
+
+
+def _parameters(wanted: WantedJobs) -> Parameters:
+    """Returns the query by which ``wanted`` is asked for. Few names are told to the server, so that it sends no others."""
+    names = wanted.names if len(wanted.names) <= NAMES_MAX else ()
+    asked = [("name", name) for name in names] + [("selector", each) for each in wanted.selector]
+    return [*asked, *([ALL] if wanted.every_uid else [])]
 
 
 def _checked_url(url: str, source: str) -> str:

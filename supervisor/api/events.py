@@ -17,12 +17,13 @@ from typing import Final, TypeVar
 
 from supervisor.api.changes import ClusterKnown, ClusterReading, changes, rows_by_name
 from supervisor.api.event_ring import EventRing, RingPosition, position_of
-from supervisor.api.readings import STATUS, jobs_reading
+from supervisor.api.readings import jobs_reading
 from supervisor.api.shared_reads import SharedReads
 from supervisor.clients.threads import BackgroundThread
 from supervisor.clock import boottime_s, wall_iso
 from supervisor.errors import SupervisorError, Unreachable
 from supervisor.logs import get_logger
+from supervisor.operations.cluster_status import StatusRequest
 
 log = get_logger(__name__)
 
@@ -166,7 +167,7 @@ def read_cluster(reads: SharedReads) -> ClusterReading:
     """Reads the cluster, as requests do."""
     return ClusterReading(
         jobs=_unless_failed(lambda: rows_by_name(jobs_reading(every_uid=False).by(reads).rows)),
-        status=_unless_failed(lambda: STATUS.by(reads)[0]),
+        status=_unless_failed(lambda: reads.read(StatusRequest())[0]),
     )
 
 

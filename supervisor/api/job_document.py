@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from supervisor.observe.listing import OneJob
 from supervisor.operations.context import CommandContext
-from supervisor.operations.history import diagnostics_document, entry_documents, exit_document
+from supervisor.operations.history import diagnostics_document, entry_documents, exit_document, find_job
 from supervisor.operations.job_view import JobView, view_of
+from supervisor.operations.requests import DocumentRequest
 from supervisor.savepoints.operations import ScheduleOfJob, schedule_of_job
 from supervisor.settings.units import format_duration
+
+
+@dataclass(frozen=True)
+class JobDetailRequest(DocumentRequest):
+    """Asks for the document of ``show NAME``."""
+
+    operation = "job"
+    path = "/jobs/{name}"
+    summary = "One job, as show prints it."
+
+    name: str
+
+    def carry_out(self, context: CommandContext) -> dict[str, Any]:
+        return job_document(context, find_job(context, self.name))
 
 
 def job_document(context: CommandContext, job: OneJob) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from supervisor.api.log_pieces import OutputPiece, OutputPieces
-from supervisor.api.responses import ApiResponse, RequestQuery
-from supervisor.api.routes import (
+from supervisor.api.paths import (
     ATTEMPT_HEADER,
     FOLLOW_JOB,
     HOST_HEADER,
@@ -26,6 +25,7 @@ from supervisor.api.routes import (
     UNTIL_HEADER,
     path_of_logs,
 )
+from supervisor.api.responses import ApiResponse, RequestQuery
 from supervisor.api.shared_reads import SharedReads
 from supervisor.clock import wall_iso
 from supervisor.errors import InvalidInput, Unreachable

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 from supervisor.api.client import ApiClient
 from supervisor.api.host_client import HostClient
-from supervisor.api.routes import (
+from supervisor.api.paths import (
     ATTEMPT_HEADER,
     HOST_HEADER,
     LOST_HEADER,

@@ -9,10 +9,12 @@ from msgspec.json import schema_components
 
 import supervisor
 from supervisor.api.documents import ApplyDocument, ErrorDocument
-from supervisor.api.routes import EVENT_STREAM, LOG_HEADERS, PREFIX, ROUTES, QueryParameter, Route
+from supervisor.api.paths import EVENT_STREAM, LOG_HEADERS, PREFIX
+from supervisor.api.routes import ROUTES, Route
 from supervisor.api.write_head import KEY_HEADER, KEY_PATTERN
 from supervisor.api.write_routes import WRITE_ROUTES, WriteRoute
 from supervisor.operations.names import NAME_PATTERN
+from supervisor.operations.requests import QueryParameter
 
 _ERRORS: Final = {
     "400": "The request is wrong.",

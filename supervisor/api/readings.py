@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from supervisor.api.shared_reads import SharedReads
-from supervisor.operations.cluster_status import status_of
 from supervisor.operations.context import CommandContext
 from supervisor.operations.job_list import JobList
 from supervisor.operations.listing import JobLister
@@ -31,7 +30,3 @@ class SharedReading(Generic[T]):
 def jobs_reading(*, every_uid: bool) -> SharedReading[JobList]:
     """Returns how the list is read."""
     return SharedReading(("jobs", every_uid), lambda context: JobLister(context, every_uid=every_uid).take())
-
-
-STATUS: Final = SharedReading("status", status_of)
-"""The document of ``status``, and the error if ZooKeeper did not answer."""

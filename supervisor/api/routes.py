@@ -8,54 +8,25 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from supervisor.api import documents
+from supervisor.api.job_document import JobDetailRequest
+from supervisor.api.paths import FOLLOW_ATTEMPT, FOLLOW_JOB, NAME, PREFIX, SOURCE_STORE
+from supervisor.api.request_query import parameters_of
 from supervisor.errors import NotFound
+from supervisor.operations.cluster_status import StatusRequest
+from supervisor.operations.explain_document import ExplainAllRequest, ExplainJobRequest
+from supervisor.operations.explain_screen import ExplainAllScreenRequest, ExplainJobScreenRequest
+from supervisor.operations.history import HistoryRequest
 from supervisor.operations.log_parts import CURSOR_PATTERN
 from supervisor.operations.names import known_name
-
-PREFIX: Final = "/api/v1"
-NAME: Final = "{name}"
-FOLLOW_ATTEMPT, FOLLOW_JOB = "attempt", "job"
-UID_HEADER, ATTEMPT_HEADER, PATH_HEADER = "Log-Uid", "Log-Attempt", "Log-Path"
-SOURCE_HEADER: Final = "Log-Source"
-"""It says where the output comes from. If that is ``host``, Log-Path is a file there; if ``store``, it is the key of what
-was uploaded."""
-SOURCE_HOST, SOURCE_STORE = "host", "store"
-LOST_HEADER: Final = "Log-Lost"
-"""The files in which the client had read are gone: some output is missing before this piece."""
-UNTIL_HEADER: Final = "Log-Uploaded-Until"
-"""The store has only what the attempt wrote until then, a time in UTC."""
-HOST_HEADER: Final = "Log-Host"
-"""It goes with that: the host that has the rest, if it is known."""
-LOG_HEADERS: Final = (
-    "Link",
-    UID_HEADER,
-    ATTEMPT_HEADER,
-    PATH_HEADER,
-    SOURCE_HEADER,
-    LOST_HEADER,
-    UNTIL_HEADER,
-    HOST_HEADER,
-)
-EVENTS_PATH: Final = f"{PREFIX}/events"
-EVENT_STREAM: Final = "text/event-stream"
-_BOOLEAN: Final = "true|false"
-
-
-@dataclass(frozen=True)
-class QueryParameter:
-    """Describes a parameter of a query. ``pattern`` is what a value must match as a whole; ``repeats`` says whether
-    there may be several."""
-
-    name: str
-    description: str
-    pattern: str | None = None
-    repeats: bool = False
+from supervisor.operations.requests import BOOLEAN, QueryParameter, ReadRequest
+from supervisor.operations.top import TopRequest
 
 
 @dataclass(frozen=True)
 class Route:
     """Describes a path below the prefix. ``document`` is the type of its answer, or None for any object; ``is_text`` says
-    that it answers with text, ``events`` has the types of what the events say by name, if it answers with events."""
+    that it answers with text, ``events`` has the types of what the events say by name, if it answers with events.
+    ``request`` is what is carried out for the answer, where that is one of ``operations``."""
 
     operation: str
     path: str
@@ -64,14 +35,18 @@ class Route:
     parameters: tuple[QueryParameter, ...] = ()
     is_text: bool = False
     events: tuple[tuple[str, Any], ...] = ()
+    request: type[ReadRequest[Any]] | None = None
+
+    @classmethod
+    def of(cls, request: type[ReadRequest[Any]], document: Any) -> Route:
+        """Returns the path at which ``request`` is answered with a ``document``."""
+        parameters = parameters_of(request)
+        return cls(request.operation, request.path, request.summary, document, parameters, request=request)
 
     @property
     def takes_name(self) -> bool:
         return NAME in self.path
 
-
-_VERBOSE = QueryParameter("verbose", "Whether also what it rests on is told: true or false.", _BOOLEAN)
-_ALL = QueryParameter("all", "Whether every submission that is kept is listed: true or false.", _BOOLEAN)
 
 ROUTES: Final = (
     Route(
@@ -80,7 +55,7 @@ ROUTES: Final = (
         "The jobs, as list prints them: by name, of each the live submission, or the newest if it failed.",
         list[documents.JobDocument],
         (
-            _ALL,
+            QueryParameter("all", "Whether every submission that is kept is listed: true or false.", BOOLEAN),
             QueryParameter("name", "Only jobs of these names.", repeats=True),
             QueryParameter(
                 "selector", "Only jobs with this label, like team=web; several must all hold.", repeats=True
@@ -94,14 +69,8 @@ ROUTES: Final = (
             QueryParameter("after", "Only jobs whose names come after this one."),
         ),
     ),
-    Route("job", f"/jobs/{NAME}", "One job, as show prints it.", documents.JobDetailDocument),
-    Route(
-        "history",
-        f"/jobs/{NAME}/history",
-        "What happened to a job, newest last, as history prints it.",
-        documents.HistoryDocument,
-        (_ALL, QueryParameter("uid", "Of this submission; else of the live one, or of the newest.")),
-    ),
+    Route.of(JobDetailRequest, documents.JobDetailDocument),
+    Route.of(HistoryRequest, documents.HistoryDocument),
     Route(
         "logs",
         f"/jobs/{NAME}/logs",
@@ -143,40 +112,13 @@ ROUTES: Final = (
         ),
         is_text=True,
     ),
-    Route(
-        "explainJob",
-        f"/jobs/{NAME}/explain",
-        "What becomes of a job, and why, as explain prints it.",
-        documents.ExplainJobDocument,
-    ),
-    Route(
-        "explain",
-        "/explain",
-        "What becomes of all jobs that do not simply run, most urgent first.",
-        documents.ExplainDocument,
-    ),
-    Route(
-        "explainJobScreen",
-        f"/jobs/{NAME}/explain/screen",
-        "What explain prints of a job, in English, with times in UTC.",
-        documents.ExplainScreenDocument,
-        (_VERBOSE,),
-    ),
-    Route(
-        "explainScreen",
-        "/explain/screen",
-        "What explain prints of all jobs, in English, with times in UTC.",
-        documents.ExplainScreenDocument,
-        (_VERBOSE,),
-    ),
-    Route("top", "/top", "What drivers take, and what hosts offer, as top prints it.", documents.TopDocument),
+    Route.of(ExplainJobRequest, documents.ExplainJobDocument),
+    Route.of(ExplainAllRequest, documents.ExplainDocument),
+    Route.of(ExplainJobScreenRequest, documents.ExplainScreenDocument),
+    Route.of(ExplainAllScreenRequest, documents.ExplainScreenDocument),
+    Route.of(TopRequest, documents.TopDocument),
     Route("hosts", "/hosts", "The supervisors, as status prints them.", list[documents.HostDocument]),
-    Route(
-        "status",
-        "/status",
-        "The cluster. While ZooKeeper does not answer, what is not known is null.",
-        documents.ClusterDocument,
-    ),
+    Route.of(StatusRequest, documents.ClusterDocument),
     Route(
         "events",
         "/events",
@@ -191,16 +133,6 @@ ROUTES: Final = (
     ),
     Route("openapi", "/openapi.json", "This description.", None),
 )
-
-
-def path_of_logs(name: str) -> str:
-    """Returns the path of the logs of a job."""
-    return f"{PREFIX}/jobs/{name}/logs"
-
-
-def path_of_stacks(name: str) -> str:
-    """Returns the path of the thread dumps of a job."""
-    return f"{PREFIX}/jobs/{name}/stacks"
 
 
 def route_of(path: str) -> tuple[Route, str]:

@@ -16,10 +16,11 @@ from urllib.parse import parse_qs, quote, urlencode
 
 from supervisor.api.encoded_answer import EncodedAnswer
 from supervisor.api.events import EventFeed, read_cluster
-from supervisor.api.job_document import job_document
 from supervisor.api.log_answers import LogAnswers
 from supervisor.api.openapi import openapi_document
-from supervisor.api.readings import STATUS, jobs_reading
+from supervisor.api.paths import EVENT_STREAM, PREFIX
+from supervisor.api.readings import jobs_reading
+from supervisor.api.request_query import request_of
 from supervisor.api.responses import (
     ApiResponse,
     RequestQuery,
@@ -29,21 +30,17 @@ from supervisor.api.responses import (
     unless_known,
     with_tag,
 )
-from supervisor.api.routes import EVENT_STREAM, PREFIX, QueryParameter, Route, route_of
+from supervisor.api.routes import Route, route_of
 from supervisor.api.shared_reads import SharedReads
 from supervisor.api.stacks_answers import StacksAnswers
-from supervisor.clock import wall_s
 from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.logs import get_logger
 from supervisor.model.job_row import JobRow
-from supervisor.operations.context import CommandContext, require_submitted
-from supervisor.operations.explain_document import all_explained, one_explained
-from supervisor.operations.explain_screen import screen_of_all, screen_of_one
-from supervisor.operations.history import find_job, history_document, stories_of
+from supervisor.operations.cluster_status import Status, StatusRequest
+from supervisor.operations.context import CommandContext
 from supervisor.operations.job_list import JobList
-from supervisor.operations.scene import Scene, explain_all, explain_name, take_scene
+from supervisor.operations.requests import QueryParameter, ReadRequest
 from supervisor.operations.selection import selector_of
-from supervisor.operations.top import take_top
 
 log = get_logger(__name__)
 
@@ -61,17 +58,9 @@ class ApiService:
         self.events = EventFeed(lambda: read_cluster(reads))
         self._answers: Mapping[str, Callable[[RequestQuery, str], Any]] = {
             "jobs": self._jobs,
-            "job": self._job,
-            "history": self._history,
             "logs": LogAnswers(reads, log_dir).answer,
             "stacks": StacksAnswers(reads).answer,
-            "explainJob": self._explain_job,
-            "explain": self._explain,
-            "explainJobScreen": self._explain_job_screen,
-            "explainScreen": self._explain_screen,
             "hosts": self._hosts,
-            "status": self._status,
-            "top": lambda _query, _name: _Wanted("top", take_top),
             "events": lambda _query, _name: ApiResponse(200, b"", kind=EVENT_STREAM),
             "openapi": lambda _query, _name: openapi_document(),
         }
@@ -96,7 +85,10 @@ class ApiService:
                 return _method_refused(method, path)
             route, name = route_of(path)
             checked = _checked_query(route, query)
-            wanted = self._answers[route.operation](checked, name)
+            if route.request is not None:
+                wanted: Any = _wanted(request_of(route.request, name, checked))
+            else:
+                wanted = self._answers[route.operation](checked, name)
             if isinstance(wanted, ApiResponse):
                 return wanted
             if isinstance(wanted, _Wanted):
@@ -130,62 +122,8 @@ class ApiService:
         listing = jobs_reading(every_uid=every_uid)
         return _Wanted(listing.key, listing.read, page)
 
-    def _job(self, _query: RequestQuery, name: str) -> Any:
-        return _Wanted(("job", name), lambda context: job_document(context, find_job(context, name)))
-
-    def _history(self, query: RequestQuery, name: str) -> Any:
-        uid, every_uid = query.text("uid"), query.flag("all")
-        if uid is not None and every_uid:
-            raise InvalidInput("uid names one submission and all means every one", "give one of the two")
-
-        def read(context: CommandContext) -> Any:
-            return history_document(name, stories_of(context, name, uid, every_uid=every_uid))
-
-        return _Wanted(("history", name, uid, every_uid), read)
-
-    def _explain_job(self, _query: RequestQuery, name: str) -> Any:
-        def read(context: CommandContext) -> Any:
-            require_submitted(context, name)
-            scene, wall_now_s = _scene(context)
-            return one_explained(scene, explain_name(context, scene, name), wall_now_s)
-
-        return _Wanted(("explain", name), read)
-
-    def _explain(self, _query: RequestQuery, _name: str) -> Any:
-        def read(context: CommandContext) -> Any:
-            context.check()
-            scene, wall_now_s = _scene(context)
-            return all_explained(scene, explain_all(context, scene), wall_now_s)
-
-        return _Wanted("explain", read)
-
-    def _explain_job_screen(self, query: RequestQuery, name: str) -> Any:
-        verbose = query.flag("verbose")
-
-        def read(context: CommandContext) -> Any:
-            require_submitted(context, name)
-            scene, wall_now_s = _scene(context)
-            return screen_of_one(context, scene, name, wall_now_s, verbose=verbose).document()
-
-        return _Wanted(("explain screen", name, verbose), read)
-
-    def _explain_screen(self, query: RequestQuery, _name: str) -> Any:
-        verbose = query.flag("verbose")
-
-        def read(context: CommandContext) -> Any:
-            known = context.check() is not None
-            screen = screen_of_all(context, _scene(context)[0], verbose=verbose)
-            root = context.settings.zookeeper.root
-            notices = [] if known else [f"nothing was ever submitted at {root}"]
-            return {**screen.document(), "notices": notices}
-
-        return _Wanted(("explain screen", verbose), read)
-
-    def _status(self, _query: RequestQuery, _name: str) -> Any:
-        return _Wanted(STATUS.key, STATUS.read, lambda status: status[0])
-
     def _hosts(self, _query: RequestQuery, _name: str) -> Any:
-        return _Wanted(STATUS.key, STATUS.read, _hosts_of)
+        return _wanted(StatusRequest(), _hosts_of)
 
 
 def _method_refused(method: str, path: str) -> ApiResponse:
@@ -196,16 +134,11 @@ def _method_refused(method: str, path: str) -> ApiResponse:
     return error_response(405, error, {"Allow": ", ".join(METHODS)})
 
 
-def _hosts_of(status: tuple[dict[str, Any], SupervisorError | None]) -> Any:
+def _hosts_of(status: Status) -> Any:
     document, error = status
     if error is not None:
         raise error
     return document["supervisors"]
-
-
-def _scene(context: CommandContext) -> tuple[Scene, float]:
-    scene = take_scene(context)
-    return scene, wall_s()
 
 
 # -- pages and tags -----------------------------------------------------------------------------------------------
@@ -221,6 +154,11 @@ class _Wanted:
 
     def encoded(self, result: Any) -> EncodedAnswer:
         return EncodedAnswer(tagged(self.make(result)))
+
+
+def _wanted(request: ReadRequest[Any], make: Callable[[Any], Any] | None = None) -> _Wanted:
+    """Returns what is read for ``request``; who asks for an equal one shares it."""
+    return _Wanted(request, request.carry_out, make or request.document)
 
 
 class _Page(NamedTuple):

@@ -20,6 +20,7 @@ from supervisor.clients.threads import Pool
 from supervisor.clock import boottime_s
 from supervisor.errors import Unreachable
 from supervisor.operations.context import CommandContext
+from supervisor.operations.requests import ReadRequest
 
 READERS: Final = 2
 WAITING_MAX: Final = 16
@@ -65,6 +66,10 @@ class SharedReads:
         Unreachable if too many are waiting already or if it takes too long."""
         result: T = self._wait(self._joined(key, read))
         return result
+
+    def read(self, request: ReadRequest[T]) -> T:
+        """Returns the answer to ``request``, or to an equal one a moment ago. Raises as ``get`` does."""
+        return self.get(request, request.carry_out)
 
     def derive(
         self, key: Hashable, read: Callable[[CommandContext], T], of: Hashable, make: Callable[[T], D]

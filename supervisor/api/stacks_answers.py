@@ -11,8 +11,8 @@ import threading
 from typing import Final
 from urllib.parse import quote
 
+from supervisor.api.paths import ATTEMPT_HEADER, UID_HEADER
 from supervisor.api.responses import ApiResponse, RequestQuery
-from supervisor.api.routes import ATTEMPT_HEADER, UID_HEADER
 from supervisor.api.shared_reads import AGAIN, BUSY, SharedReads
 from supervisor.errors import Unreachable
 from supervisor.model.diagnostics import KINDS

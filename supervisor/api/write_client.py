@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from supervisor.api.client import ApiClient
-from supervisor.api.routes import NAME, PREFIX
+from supervisor.api.paths import NAME, PREFIX
 from supervisor.api.write_head import KEY_HEADER
 from supervisor.api.write_routes import BUNDLE_MAX_BYTES, ROUTE_OF, body_of
 from supervisor.clients.web import WebAnswer, WebRequest

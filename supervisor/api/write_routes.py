@@ -15,10 +15,13 @@ from typing import Any, Final, get_type_hints
 from pydantic import create_model
 
 from supervisor.api import documents
-from supervisor.api.routes import NAME, name_at
+from supervisor.api.paths import NAME
+from supervisor.api.routes import name_at
+from supervisor.clients.web import parsed_json
 from supervisor.errors import InvalidInput
 from supervisor.operations.bundle import ApplyRequest
 from supervisor.operations.job_requests import JOB_REQUESTS
+from supervisor.operations.names import known_name
 from supervisor.operations.requests import JobRequest, WriteRequest
 from supervisor.settings.sections import Section, validated
 
@@ -66,9 +69,15 @@ class WriteRoute:
         defined: Any = {each.name: (hints[each.name], _default(each)) for each in _in_body(request)}
         return create_model(request.__name__, __base__=Section, __doc__=request.__doc__, **defined)
 
-    def request_of(self, name: str, body: dict[str, Any]) -> WriteRequest[Any]:
-        """Returns the request whose path has ``name``. Raises InvalidInput."""
-        said = dict(validated(self.body, body, "the body"))
+    def request_of(self, name: str, body: bytes | bytearray) -> WriteRequest[Any]:
+        """Returns the request whose path has ``name``; an empty ``body`` says nothing. Raises NotFound for what can be no
+        name, and InvalidInput."""
+        if self.takes_name:
+            known_name(name)
+        document = parsed_json(bytes(body)) if body else {}
+        if not isinstance(document, dict):
+            raise InvalidInput("the body is not a JSON object", 'send {"KEY": VALUE}, or {}')
+        said = dict(validated(self.body, document, "the body"))
         try:
             return self.request(**({"name": name} if self.takes_name else {}), **said)
         except ValueError as error:

@@ -26,14 +26,12 @@ from supervisor.api.responses import (
     response_to,
 )
 from supervisor.api.write_routes import WriteRoute
-from supervisor.clients.web import parsed_json
 from supervisor.errors import Complaint, InvalidInput, SupervisorError, Unreachable
 from supervisor.logs import get_logger
 from supervisor.operations.apply import Applied, exit_code_of
 from supervisor.operations.author import operator_as_author
 from supervisor.operations.bundle import AppliedBundle, ApplyRequest
 from supervisor.operations.context import CommandContext, require_submitted
-from supervisor.operations.names import known_name
 from supervisor.operations.pause_notice import warn_of_pause
 from supervisor.operations.requests import JobRequest, WriteRequest
 
@@ -86,8 +84,7 @@ class ApiWrites:
         route = asked.route
 
         def answer_of() -> ApiResponse:
-            known_name(asked.name) if route.takes_name else None
-            request = route.request_of(asked.name, _object(asked.body))
+            request = route.request_of(asked.name, asked.body)
             lane = self._of_bundles if isinstance(request, ApplyRequest) else self._of_jobs
             return lane.carry_out(asked.once, partial(_result_of, asked, request), route.answer_s)
 
@@ -136,14 +133,6 @@ def _answered(route: WriteRoute, answer: Callable[[], ApiResponse]) -> ApiRespon
     except Exception:  # the edge of a request
         log.exception("http_answer_failed", path=route.path)
         return error_response(500, SupervisorError("internal error", "see the log of the supervisor"))
-
-
-def _object(body: bytes | bytearray) -> dict[str, Any]:
-    """Returns the object in ``body``; an empty body says nothing. Raises InvalidInput."""
-    document = parsed_json(bytes(body)) if body else {}
-    if not isinstance(document, dict):
-        raise InvalidInput("the body is not a JSON object", 'send {"KEY": VALUE}, or {}')
-    return document
 
 
 def _result_of(asked: AskedOverApi, request: WriteRequest[Any], kept: CommandContext) -> ApiResponse:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
 
-from supervisor.api.client import ApiClient, WantedJobs
+from supervisor.api.client import ApiClient
+from supervisor.api.job_document import JobDetailRequest
 from supervisor.api.write_client import WriteClient
-from supervisor.cli.gateway import Gateway
+from supervisor.cli.api_client import api_of
+from supervisor.cli.gateway import Gateway, needs_registry
 from supervisor.cli.output import notice
-from supervisor.errors import InvalidInput, NotFound
+from supervisor.errors import NotFound
 from supervisor.model.job_row import JobRow
 from supervisor.model.labels import Selector
 from supervisor.model.records import Promotion
-from supervisor.operations.context import CommandContext
+from supervisor.operations.job_list import JobList, WantedJobs
 from supervisor.operations.jobs import Done
 from supervisor.operations.names import known_name
-from supervisor.operations.requests import JobRequest
+from supervisor.operations.requests import Answer, JobRequest, LocalRequest, ReadRequest
 from supervisor.operations.selection import Jobs, Selected, named, with_replaced
+
+if TYPE_CHECKING:
+    from supervisor.cli.options import Chosen
+    from supervisor.operations.listing import JobsRequest
 
 
 class ApiGateway(Gateway):
@@ -27,6 +34,15 @@ class ApiGateway(Gateway):
     def __init__(self, api: ApiClient, server: str, *, writes: bool = False) -> None:
         self._api, self._server = api, server
         self._writes = WriteClient(api) if writes else None
+
+    def read(self, request: ReadRequest[Answer]) -> Answer:
+        return self._api.read(request)
+
+    def job_lister(self, request: JobsRequest, *, with_pause: bool) -> Callable[[], JobList]:
+        return lambda: self._api.jobs(request.wanted, with_pause=with_pause)
+
+    def read_here(self, _request: LocalRequest[Answer]) -> Answer | None:
+        return None
 
     def write(self, request: JobRequest) -> Done:
         remote = (self._writes or WriteClient(self._api)).write(request)
@@ -42,7 +58,7 @@ class ApiGateway(Gateway):
 
     def _newest(self, name: str) -> Selected | NotFound:
         try:
-            return replace(named(name), uid=str(self._api.job(known_name(name))["uid"] or ""))
+            return replace(named(name), uid=str(self.read(JobDetailRequest(known_name(name)))["uid"] or ""))
         except NotFound as error:
             return error
 
@@ -53,16 +69,15 @@ class ApiGateway(Gateway):
         chosen = {row.name for row in rows if selector.selects(row.labels)}
         return Jobs(tuple(job for job in found if job.name in chosen), unreadable)
 
-    def registry(self, option: str) -> CommandContext:
+    def registry(self, option: str) -> NoReturn:
         raise needs_registry(option, self._server)
 
 
-def needs_registry(option: str, server: str) -> InvalidInput:
-    """Returns the error for an ``option`` that no server can answer."""
-    return InvalidInput(
-        f"{option} needs ZooKeeper or the store, and can't ask the server {server[:200]!r}",
-        "leave it out, or call the command on a host with supervisor.yaml",
-    )
+def open_api(chosen: Chosen, *, writes: bool) -> ApiGateway:
+    """Returns what asks the server that was chosen. Raises InvalidInput; nothing is asked yet."""
+    api = api_of(chosen)
+    assert api is not None
+    return ApiGateway(api, chosen.server_url or "", writes=writes)
 
 
 def _of_row(row: JobRow) -> Selected:

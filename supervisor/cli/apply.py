@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from supervisor.cli.api_client import api_of
 from supervisor.cli.apply_over_api import apply_over_api
 from supervisor.cli.apply_screen import is_refused, print_applied, print_unchanged
 from supervisor.cli.completion import files
@@ -19,7 +20,7 @@ from supervisor.cli.confirm import Yes, confirm_jobs
 from supervisor.cli.narrator import Narrator
 from supervisor.cli.options import Chosen, SignWith, Timeout, command, over_api, seconds
 from supervisor.cli.output import notice, print_line
-from supervisor.cli.remote import api_of, refuse_over_api
+from supervisor.cli.remote import refuse_over_api
 from supervisor.cli.several import SELECTOR
 from supervisor.errors import InvalidInput, SupervisorError
 from supervisor.model.phrases import counted

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from supervisor.api.job_document import job_document
+from supervisor.api.job_document import JobDetailRequest
 from supervisor.cli.completion import job_names
 from supervisor.cli.doctor.catalogue import AREAS
 from supervisor.cli.doctor.command import line_document
@@ -97,7 +97,7 @@ def _of_command_line(chosen: Chosen, context: CommandContext, name: str | None) 
         BundlePart(
             "job/show.json",
             f"show {name}, with its spec",
-            lambda: job_document(context, find_job(context, name)),
+            lambda: JobDetailRequest(name).carry_out(context),
         ),
     ]
 

@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterable
 from typing import Any, Final
 
+from supervisor.cli.api_client import api_of
 from supervisor.cli.apply import Paths, SetKey, read_specs
 from supervisor.cli.apply_over_api import ask_to_apply
 from supervisor.cli.apply_screen import is_refused, said_of_action
 from supervisor.cli.options import Chosen, command, over_api
 from supervisor.cli.output import notice, print_line
-from supervisor.cli.remote import api_of
 from supervisor.operations.apply import (
     Applied,
     AppliedAction,

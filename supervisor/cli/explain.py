@@ -8,25 +8,25 @@ any supervisor.
 from __future__ import annotations
 
 import sys
-import time
 from typing import Annotated
 
 import typer
 
-from supervisor.api.job_document import job_document
+from supervisor.api.job_document import JobDetailRequest
 from supervisor.cli.capacity_screen import capacity_lines
 from supervisor.cli.columns import Columns
 from supervisor.cli.completion import job_names
 from supervisor.cli.options import Chosen, command, over_api
 from supervisor.cli.output import notice, print_labelled, print_table, with_local_times
-from supervisor.cli.remote import api_of
+from supervisor.cli.remote import open_gateway
 from supervisor.errors import InvalidInput
-from supervisor.operations.context import open_commands, require_submitted
-from supervisor.operations.explain_document import all_explained, one_explained
-from supervisor.operations.explain_screen import ExplainScreen, screen_of_all, screen_of_one
-from supervisor.operations.history import find_job
+from supervisor.operations.explain_document import ExplainAllRequest, ExplainJobRequest
+from supervisor.operations.explain_screen import (
+    ExplainAllScreenRequest,
+    ExplainJobScreenRequest,
+    ExplainScreen,
+)
 from supervisor.operations.names import known_name
-from supervisor.operations.scene import explain_all, explain_name, take_scene
 
 MaybeName = Annotated[
     str | None,
@@ -73,28 +73,14 @@ def explain(
         known_name(name)
     if capacity:
         return _explain_capacity(chosen, name)
-    api = api_of(chosen)
-    if api is not None:
+    with open_gateway(chosen) as gateway:
         if chosen.document:
-            chosen.print_document(api.explain(name))
-        else:
-            _print(api.explain_screen(name, verbose=verbose), of_one=name is not None)
-        return 0
-    settings = chosen.settings()
-    with open_commands(settings) as context:
-        if name is not None:
-            require_submitted(context, name)
-        elif context.check() is None:
-            notice(f"nothing was ever submitted at {settings.zookeeper.root}")
-        scene, now_s = take_scene(context), time.time()
-        if chosen.document and name is not None:
-            chosen.print_document(one_explained(scene, explain_name(context, scene, name), now_s))
-        elif chosen.document:
-            chosen.print_document(all_explained(scene, explain_all(context, scene), now_s))
+            wanted = ExplainAllRequest() if name is None else ExplainJobRequest(name)
+            chosen.print_document(gateway.read(wanted))
         elif name is not None:
-            _print(screen_of_one(context, scene, name, now_s, verbose=verbose), of_one=True)
+            _print(gateway.read(ExplainJobScreenRequest(name, verbose)), of_one=True)
         else:
-            _print(screen_of_all(context, scene, verbose=verbose), of_one=False)
+            _print(gateway.read(ExplainAllScreenRequest(verbose)), of_one=False)
     return 0
 
 
@@ -102,12 +88,8 @@ def _explain_capacity(chosen: Chosen, name: str | None) -> int:
     """Prints what the driver of a job takes, and what follows from it: a part of the document of ``show``."""
     if name is None:
         raise InvalidInput("--capacity is about one job: name it", "spark-supervisor top shows all jobs")
-    api = api_of(chosen)
-    if api is not None:
-        job = api.job(name)
-    else:
-        with open_commands(chosen.settings()) as context:
-            job = job_document(context, find_job(context, name))
+    with open_gateway(chosen) as gateway:
+        job = gateway.read(JobDetailRequest(name))
     usage = job.get("usage")
     if chosen.document:
         chosen.print_document({"name": name, "uid": job["uid"], "state": job["state"], "usage": usage})

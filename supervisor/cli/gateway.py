@@ -7,19 +7,37 @@ A command parses what was typed, makes a request of it, hands that to the gatewa
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
-from supervisor.errors import NotFound
+from supervisor.errors import InvalidInput, NotFound
 from supervisor.model.labels import Selector
 from supervisor.operations.context import CommandContext
+from supervisor.operations.job_list import JobList
 from supervisor.operations.jobs import Done
-from supervisor.operations.requests import JobRequest
+from supervisor.operations.requests import Answer, JobRequest, LocalRequest, ReadRequest
 from supervisor.operations.selection import Jobs, Selected
+
+if TYPE_CHECKING:
+    from supervisor.operations.listing import JobsRequest
 
 
 class Gateway(ABC):
     """Carries out requests. What there is to say besides goes to stderr."""
+
+    @abstractmethod
+    def read(self, request: ReadRequest[Answer]) -> Answer:
+        """Returns the answer to ``request``. Raises SupervisorError."""
+
+    @abstractmethod
+    def job_lister(self, request: JobsRequest, *, with_pause: bool) -> Callable[[], JobList]:
+        """Returns what takes the list of jobs, as often as it is called. ``with_pause`` asks whether the cluster is paused,
+        too, if that is a request of its own."""
+
+    @abstractmethod
+    def read_here(self, request: LocalRequest[Answer]) -> Answer | None:
+        """Returns the answer, or None if a server is asked in place of this host. Raises SupervisorError."""
 
     @abstractmethod
     def write(self, request: JobRequest) -> Done:
@@ -45,3 +63,11 @@ class Gateway(ABC):
     @abstractmethod
     def registry(self, option: str) -> CommandContext:
         """Returns what ``option`` works with. Raises InvalidInput if the registry can't be asked from here."""
+
+
+def needs_registry(option: str, server: str) -> InvalidInput:
+    """Returns the error for an ``option`` that no server can answer."""
+    return InvalidInput(
+        f"{option} needs ZooKeeper or the store, and can't ask the server {server[:200]!r}",
+        "leave it out, or call the command on a host with supervisor.yaml",
+    )

@@ -16,12 +16,11 @@ import typer
 from supervisor.cli.columns import Columns
 from supervisor.cli.options import Chosen, Name, command, over_api
 from supervisor.cli.output import local_time, print_labelled, print_table, readable_size, with_local_times
-from supervisor.cli.remote import api_of
+from supervisor.cli.remote import open_gateway
 from supervisor.errors import InvalidInput
 from supervisor.model.history import first_failure
 from supervisor.model.records import HistoryEntry
-from supervisor.operations.context import open_commands
-from supervisor.operations.history import history_document, stories_of
+from supervisor.operations.history import HistoryRequest
 from supervisor.operations.names import known_name
 
 Uid = Annotated[str | None, typer.Option("--uid", metavar="UID", help="Of this submission; see list --all.")]
@@ -52,7 +51,8 @@ def history(chosen: Chosen, name: Name, uid: Uid = None, every_uid: All = False)
     known_name(name)
     if uid is not None and every_uid:
         raise InvalidInput("--uid names one submission and --all means every one: give one of the two")
-    document = _document(chosen, name, uid, every_uid)
+    with open_gateway(chosen) as gateway:
+        document = gateway.read(HistoryRequest(name, every_uid, uid))
     if chosen.document:
         chosen.print_document(document)
         return 0
@@ -66,14 +66,6 @@ def history(chosen: Chosen, name: Name, uid: Uid = None, every_uid: All = False)
         sys.stdout.flush()
         print_table(HEAD, [line_of(entry) for entry in story["history"]])
     return 0
-
-
-def _document(chosen: Chosen, name: str, uid: str | None, every_uid: bool) -> dict[str, Any]:
-    api = api_of(chosen)
-    if api is not None:
-        return api.history(name, uid, every_uid=every_uid)
-    with open_commands(chosen.settings()) as context:
-        return history_document(name, stories_of(context, name, uid, every_uid=every_uid))
 
 
 def line_of(document: dict[str, Any]) -> list[Any]:

@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Annotated, Any
 
 import typer
 
-from supervisor.api.client import WantedJobs
 from supervisor.cli.columns import Columns
+from supervisor.cli.gateway import Gateway
 from supervisor.cli.global_options import OutputFormat
 from supervisor.cli.list_view import head_of, with_supervisors
 from supervisor.cli.options import Chosen, command, over_api
@@ -31,15 +30,14 @@ from supervisor.cli.output import (
     terminal_width,
     with_local_times,
 )
-from supervisor.cli.remote import api_of
+from supervisor.cli.remote import open_gateway
 from supervisor.cli.several import SELECTOR, Names, SelectorOption
 from supervisor.errors import InvalidInput, NotFound, SupervisorError
 from supervisor.model.job_row import JobRow
 from supervisor.model.present_rate import present_rate
-from supervisor.operations.context import open_commands
-from supervisor.operations.history import find_job
-from supervisor.operations.job_list import JobList
-from supervisor.operations.listing import JobLister
+from supervisor.operations.history import HistoryRequest
+from supervisor.operations.job_list import JobList, WantedJobs
+from supervisor.operations.listing import JobsRequest
 from supervisor.operations.selection import selector_of
 from supervisor.operations.spans import seconds_since
 
@@ -138,12 +136,13 @@ def list_jobs(
     columns, row_cells = (WIDE, _wide) if chosen.output is OutputFormat.WIDE else (NARROW, _narrow)
     if watch:
         columns = columns if columns.spare else replace(columns, spare=WIDE_SPARE)
-        with _lister(chosen, wanted) as take:
+        with open_gateway(chosen) as gateway:
+            take = gateway.job_lister(JobsRequest(wanted), with_pause=True)
             _watch(columns, lambda: with_supervisors(take()), row_cells)
         return 0
     with collector_at_rest():
-        with _lister(chosen, wanted) as take:
-            listed = take()
+        with open_gateway(chosen) as gateway:
+            listed = gateway.job_lister(JobsRequest(wanted), with_pause=not chosen.document)()
         if not listed.is_bootstrapped:
             notice(f"nothing was ever submitted at {chosen.settings().zookeeper.root}")
         elif not listed.rows and selector:
@@ -155,18 +154,6 @@ def list_jobs(
             is_cut = print_table(columns, [row_cells(row) for row in with_supervisors(listed).rows])
             _print_remedies(listed, is_cut)
     return _print_missing(chosen, names or (), listed)
-
-
-@contextmanager
-def _lister(chosen: Chosen, wanted: WantedJobs) -> Iterator[Callable[[], JobList]]:
-    """Yields what takes the list, as often as it is called."""
-    api = api_of(chosen)
-    if api is not None:
-        yield partial(api.jobs, wanted, with_pause=not chosen.document)
-        return
-    with open_commands(chosen.settings()) as context:
-        lister = JobLister(context, every_uid=wanted.every_uid, is_wanted=wanted.chooses)
-        yield lister.take
 
 
 def _wanted(names: list[str] | None, selector: list[str] | None) -> Callable[[JobRow], bool]:
@@ -183,26 +170,15 @@ def _print_missing(chosen: Chosen, names: Iterable[str], listed: JobList) -> int
     found = {row.name for row in listed.rows}
     missing = [name for name in dict.fromkeys(names) if name not in found]
     if missing:
-        with _finder(chosen) as find:
+        with open_gateway(chosen) as gateway:
             for name in missing:
-                notice(f"error: {_why_missing(find, name)}")
+                notice(f"error: {_why_missing(gateway, name)}")
     return NotFound.exit_code if missing else 0
 
 
-@contextmanager
-def _finder(chosen: Chosen) -> Iterator[Callable[[str], object]]:
-    """Yields what raises NotFound for a name of which nothing is kept, with the name that was meant."""
-    api = api_of(chosen)
-    if api is not None:
-        yield api.job
-        return
-    with open_commands(chosen.settings()) as context:
-        yield partial(find_job, context)
-
-
-def _why_missing(find: Callable[[str], object], name: str) -> str:
+def _why_missing(gateway: Gateway, name: str) -> str:
     try:
-        find(name)
+        gateway.read(HistoryRequest(name))
     except NotFound as error:
         return str(error)
     except SupervisorError:

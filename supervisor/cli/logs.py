@@ -19,10 +19,10 @@ from typing import IO, Annotated
 import typer
 
 from supervisor.api.log_client import LogClient, LogPiece, WantedLog
-from supervisor.api.routes import FOLLOW_ATTEMPT, FOLLOW_JOB, SOURCE_HOST, SOURCE_STORE
+from supervisor.api.paths import FOLLOW_ATTEMPT, FOLLOW_JOB, SOURCE_HOST, SOURCE_STORE
+from supervisor.cli.api_client import api_of
 from supervisor.cli.options import Chosen, Name, command, over_api, seconds
 from supervisor.cli.output import notice
-from supervisor.cli.remote import api_of
 from supervisor.clock import wall_iso, wall_s
 from supervisor.errors import InvalidInput, Unreachable
 from supervisor.operations.context import CommandContext, open_commands

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 from supervisor.cli.gateway import Gateway
 from supervisor.errors import NotFound
 from supervisor.model.labels import Selector
 from supervisor.operations.context import CommandContext, require_submitted
+from supervisor.operations.job_list import JobList
 from supervisor.operations.jobs import Done
 from supervisor.operations.names import is_name, known_name, no_job
 from supervisor.operations.pause_notice import warn_of_pause
-from supervisor.operations.requests import JobRequest
+from supervisor.operations.requests import Answer, JobRequest, LocalRequest, ReadRequest
 from supervisor.operations.selection import Jobs, Selected, jobs_and_failed, named, named_jobs
+
+if TYPE_CHECKING:
+    from supervisor.operations.listing import JobsRequest
 
 
 class RegistryGateway(Gateway):
@@ -21,6 +26,15 @@ class RegistryGateway(Gateway):
 
     def __init__(self, context: CommandContext) -> None:
         self._context = context
+
+    def read(self, request: ReadRequest[Answer]) -> Answer:
+        return request.carry_out(self._context)
+
+    def job_lister(self, request: JobsRequest, *, with_pause: bool) -> Callable[[], JobList]:  # noqa: ARG002 - it is read anyway
+        return request.lister(self._context)
+
+    def read_here(self, request: LocalRequest[Answer]) -> Answer | None:
+        return request.carry_out(self._context)
 
     def write(self, request: JobRequest) -> Done:
         if request.uid is None:  # else the registry was read

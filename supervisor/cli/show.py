@@ -7,13 +7,11 @@ from typing import Annotated
 
 import typer
 
-from supervisor.api.job_document import job_document
+from supervisor.api.job_document import JobDetailRequest
 from supervisor.cli.options import Chosen, Name, command, over_api
-from supervisor.cli.remote import api_of
+from supervisor.cli.remote import open_gateway
 from supervisor.cli.show_screen import LogTail, print_job
-from supervisor.operations.context import open_commands
-from supervisor.operations.history import find_job
-from supervisor.operations.logs import FailureOutput, output_of_failure
+from supervisor.operations.logs import FailureOutput, FailureOutputRequest
 from supervisor.operations.names import known_name
 
 All = Annotated[bool, typer.Option("--all", help="Also what is unknown, or as it is by default.")]
@@ -35,15 +33,9 @@ def show(chosen: Chosen, name: Name, everything: All = False) -> int:
       spark-supervisor show clicks -o json | jq .progress
     """
     known_name(name)
-    ended_with = None
-    api = api_of(chosen)
-    if api is not None:
-        document = api.job(name)
-    else:
-        with open_commands(chosen.settings()) as context:
-            job = find_job(context, name)
-            document = job_document(context, job)
-            ended_with = None if chosen.document else output_of_failure(context, job)
+    with open_gateway(chosen) as gateway:
+        document = gateway.read(JobDetailRequest(name))
+        ended_with = None if chosen.document else gateway.read_here(FailureOutputRequest(name))
     if chosen.document:
         chosen.print_document(document)
     else:

@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from supervisor.api.host_client import HostClient
-from supervisor.api.routes import ATTEMPT_HEADER, path_of_stacks
+from supervisor.api.paths import ATTEMPT_HEADER, path_of_stacks
+from supervisor.cli.api_client import api_of
 from supervisor.cli.logs import write_output
 from supervisor.cli.options import Chosen, Name, command, over_api, seconds
-from supervisor.cli.remote import api_of
 from supervisor.errors import InvalidInput
 from supervisor.model.diagnostics import EVERY_MAX_S, KINDS, TIMES_MAX
 from supervisor.operations.context import open_commands

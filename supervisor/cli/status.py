@@ -7,12 +7,10 @@ from typing import Any
 from supervisor.cli.columns import Columns
 from supervisor.cli.options import Chosen, command, over_api
 from supervisor.cli.output import age, local_time, notice, print_labelled, print_table, with_local_times
-from supervisor.cli.remote import api_of
-from supervisor.errors import SupervisorError
+from supervisor.cli.remote import open_gateway
 from supervisor.model.load import AbsentSupervisor
 from supervisor.model.policies import policies_text
-from supervisor.operations.cluster_status import status_of
-from supervisor.operations.context import open_commands
+from supervisor.operations.cluster_status import StatusRequest
 from supervisor.operations.explain_words import absent_text
 
 SUPERVISORS = Columns(
@@ -36,7 +34,8 @@ def status(chosen: Chosen) -> int:
     Example:
       spark-supervisor status -o json | jq -r .leader
     """
-    document, error = _taken(chosen)
+    with open_gateway(chosen) as gateway:
+        document, error = gateway.read(StatusRequest())
     if chosen.document:
         chosen.print_document(document)
     else:
@@ -45,14 +44,6 @@ def status(chosen: Chosen) -> int:
         notice(f"error: {error}")
         return error.exit_code
     return 0
-
-
-def _taken(chosen: Chosen) -> tuple[dict[str, Any], SupervisorError | None]:
-    api = api_of(chosen)
-    if api is not None:
-        return api.status()
-    with open_commands(chosen.settings()) as context:
-        return status_of(context)
 
 
 def _print(document: dict[str, Any]) -> None:

@@ -11,9 +11,8 @@ import typer
 from supervisor.cli.columns import Columns
 from supervisor.cli.options import Chosen, command, over_api
 from supervisor.cli.output import print_table, readable_size
-from supervisor.cli.remote import api_of
-from supervisor.operations.context import open_commands
-from supervisor.operations.top import take_top
+from supervisor.cli.remote import open_gateway
+from supervisor.operations.top import TopRequest
 
 JOBS = Columns(
     (
@@ -74,12 +73,8 @@ def top(chosen: Chosen, hosts: Hosts = False, sort: Sort = TopOrder.MEMORY) -> i
       spark-supervisor top --hosts
       spark-supervisor top -o json | jq '.jobs[] | select(.share_of_trigger > 0.8).name'
     """
-    api = api_of(chosen)
-    if api is not None:
-        document = api.top()
-    else:
-        with open_commands(chosen.settings()) as context:
-            document = take_top(context)
+    with open_gateway(chosen) as gateway:
+        document = gateway.read(TopRequest())
     document["jobs"].sort(key=_order(SORTED_BY[sort]))
     if chosen.document:
         chosen.print_document(document)

@@ -28,14 +28,13 @@ from supervisor.model.redaction import Redactor
 from supervisor.observe.listing import OneJob, read_job
 from supervisor.operations.cluster_status import status_of
 from supervisor.operations.context import CommandContext
-from supervisor.operations.explain_document import all_explained, one_explained
-from supervisor.operations.history import find_job, history_document, stories_of
+from supervisor.operations.explain_document import ExplainAllRequest, ExplainJobRequest
+from supervisor.operations.history import HistoryRequest, find_job
 from supervisor.operations.known_secrets import KnownSecrets, known_secrets
 from supervisor.operations.listing import JobLister
 from supervisor.operations.log_parts import open_parts, read_regular
 from supervisor.operations.logs import find_output
 from supervisor.operations.revisions import revisions_of
-from supervisor.operations.scene import explain_all, explain_name, take_scene
 from supervisor.operations.stacks import running_driver, thread_dumps
 from supervisor.registry.fixed_znodes import fixed_paths
 
@@ -79,35 +78,28 @@ def parts_of(context: CommandContext, name: str | None) -> list[BundlePart]:
 
 
 def _of_cluster(context: CommandContext) -> list[BundlePart]:
-    def explained() -> Any:
-        scene = take_scene(context)
-        return all_explained(scene, explain_all(context, scene), wall_s())
-
     def listed() -> Any:
         return [row.document() for row in JobLister(context, every_uid=True).take().rows]
 
     return [
         BundlePart("status.json", "status", lambda: status_of(context)[0]),
         BundlePart("list.json", "list --all", listed),
-        BundlePart("explain.json", "explain", explained),
+        BundlePart("explain.json", "explain", lambda: ExplainAllRequest().carry_out(context)),
         BundlePart("znodes.json", "versions and times of the fixed znodes", lambda: _znodes(context)),
     ]
 
 
 def _of_job(context: CommandContext, name: str) -> list[BundlePart]:
-    def explained() -> Any:
-        scene = take_scene(context)
-        return one_explained(scene, explain_name(context, scene, name), wall_s())
-
-    def history() -> Any:
-        return history_document(name, stories_of(context, name, every_uid=True))
-
     def stacks() -> str:
         return _decoded(b"".join(thread_dumps(running_driver(context, name), 1, 0.0, KINDS)))
 
     return [
-        BundlePart("job/explain.json", f"explain {name}", explained),
-        BundlePart("job/history.json", f"history {name} --all", history),
+        BundlePart("job/explain.json", f"explain {name}", lambda: ExplainJobRequest(name).carry_out(context)),
+        BundlePart(
+            "job/history.json",
+            f"history {name} --all",
+            lambda: HistoryRequest(name, every_uid=True).carry_out(context),
+        ),
         BundlePart(
             "job/revisions.json",
             f"revisions {name}",

@@ -6,21 +6,50 @@ Ages count from the wall clock at the instant of the reading: they are for displ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from supervisor.clock import wall_iso
+from supervisor.clock import wall_iso, wall_s
+from supervisor.operations.context import CommandContext, require_submitted
 from supervisor.operations.history import diagnostics_document, exit_document
-from supervisor.operations.scene import Scene
+from supervisor.operations.requests import DocumentRequest
+from supervisor.operations.scene import Scene, explain_all, explain_name, take_scene
 from supervisor.plan.explain import Explanation
 
 
-def one_explained(scene: Scene, explained: Explanation, wall_now_s: float) -> dict[str, Any]:
-    """Returns the document of ``explain NAME``. ``wall_now_s`` is of the same instant as ``scene``."""
-    return {**document_of(explained, wall_now_s), **_cluster(scene)}
+@dataclass(frozen=True)
+class ExplainJobRequest(DocumentRequest):
+    """Asks for the document of ``explain NAME``."""
+
+    operation = "explainJob"
+    path = "/jobs/{name}/explain"
+    summary = "What becomes of a job, and why, as explain prints it."
+
+    name: str
+
+    def carry_out(self, context: CommandContext) -> dict[str, Any]:
+        require_submitted(context, self.name)
+        scene, wall_now_s = take_scene(context), wall_s()
+        explained = explain_name(context, scene, self.name)
+        return {**document_of(explained, wall_now_s), **_cluster(scene)}
 
 
-def all_explained(scene: Scene, everything: Sequence[Explanation], wall_now_s: float) -> dict[str, Any]:
+@dataclass(frozen=True)
+class ExplainAllRequest(DocumentRequest):
+    """Asks for the document of ``explain``."""
+
+    operation = "explain"
+    path = "/explain"
+    summary = "What becomes of all jobs that do not simply run, most urgent first."
+
+    def carry_out(self, context: CommandContext) -> dict[str, Any]:
+        if context.check() is None:
+            context.warn(f"nothing was ever submitted at {context.settings.zookeeper.root}")
+        scene, wall_now_s = take_scene(context), wall_s()
+        return _all_explained(scene, explain_all(context, scene), wall_now_s)
+
+
+def _all_explained(scene: Scene, everything: Sequence[Explanation], wall_now_s: float) -> dict[str, Any]:
     """Returns the document of ``explain``: every job that does not simply run, and how many do."""
     notable = [explained for explained in everything if not explained.is_fine]
     jobs = [document_of(explained, wall_now_s) for explained in notable]

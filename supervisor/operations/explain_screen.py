@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any, Final
 
-from supervisor.clock import wall_iso
+from supervisor.clock import wall_iso, wall_s
 from supervisor.model.actions import Alarm
 from supervisor.model.phrases import counted
-from supervisor.operations.context import CommandContext
+from supervisor.operations.context import CommandContext, require_submitted
 from supervisor.operations.explain_words import absent_text, brief, long_silence_s, plain_lines
-from supervisor.operations.scene import Scene, explain_all, explain_name, stall_timeout_of
+from supervisor.operations.requests import BOOLEAN, QueryParameter, ReadRequest
+from supervisor.operations.scene import Scene, explain_all, explain_name, stall_timeout_of, take_scene
 from supervisor.operations.spans import span
 from supervisor.plan.explain import UNLESS, Explanation
 
@@ -31,52 +32,77 @@ class ExplainScreen:
     notices: list[str] = field(default_factory=list)
     rows: list[list[str | None]] = field(default_factory=list)
 
-    def document(self) -> dict[str, Any]:
-        return asdict(self)
+
+_VERBOSE: Final = QueryParameter("verbose", "Whether also what it rests on is told: true or false.", BOOLEAN)
 
 
-def screen_of_document(document: Any) -> ExplainScreen:
-    """Returns the screen of which ``document`` is the document. Raises ValueError, TypeError or KeyError for what is
-    none."""
-    return ExplainScreen(
-        [[str(label), str(text)] for label, text in document["lines"]],
-        [str(notice) for notice in document["notices"]],
-        [[name, state, following, why] for name, state, following, why in document["rows"]],
-    )
+class _ScreenRequest(ReadRequest[ExplainScreen]):
+    def document(self, answer: ExplainScreen) -> dict[str, Any]:
+        return asdict(answer)
 
-
-def screen_of_one(
-    context: CommandContext, scene: Scene, name: str, wall_now_s: float, *, verbose: bool
-) -> ExplainScreen:
-    """Returns the screen of one job. ``wall_now_s`` is of the same instant as ``scene``. Raises SupervisorError."""
-    explained = explain_name(context, scene, name)
-    silent = long_silence_s(explained) is not None
-    stall_timeout_s = stall_timeout_of(context, scene, name) if silent else None
-    lines = list(plain_lines(explained, wall_now_s, stall_timeout_s))
-    if scene.view.distrust:
-        lines.append(("you can", ACCEPT))
-    if verbose:
-        lines += [
-            ("", ""),
-            *lines_of(explained, wall_now_s),
-            ("leader", f"{scene.leader or 'nobody'} (epoch {scene.epoch})"),
-        ]
-    notices = []
-    if scene.store_error is not None:
-        notices.append(
-            f"the store could not be asked whether it knows of a newer registry: {scene.store_error}"
+    def answer(self, document: Any, server: str) -> ExplainScreen:  # noqa: ARG002 - whoever has sent it
+        return ExplainScreen(
+            [[str(label), str(text)] for label, text in document["lines"]],
+            [str(notice) for notice in document["notices"]],
+            [[name, state, following, why] for name, state, following, why in document["rows"]],
         )
-    return ExplainScreen([[label, text] for label, text in lines], notices)
 
 
-def screen_of_all(context: CommandContext, scene: Scene, *, verbose: bool) -> ExplainScreen:
-    """Returns the screen of all jobs. Raises SupervisorError."""
-    everything = explain_all(context, scene)
-    notable = [explained for explained in everything if not explained.is_fine]
-    fine, others = len(everything) - len(notable), len(notable)
-    count = f"{fine} as wanted" + (f", {others} to look at" if others else "") if everything else "none"
-    lines = [[label, text] for label, text in (*_heads(scene, verbose=verbose), ("jobs:", count))]
-    return ExplainScreen(lines, rows=[row_of(explained) for explained in notable])
+@dataclass(frozen=True)
+class ExplainJobScreenRequest(_ScreenRequest):
+    """Asks for the screen of one job."""
+
+    operation = "explainJobScreen"
+    path = "/jobs/{name}/explain/screen"
+    summary = "What explain prints of a job, in English, with times in UTC."
+
+    name: str
+    verbose: Annotated[bool, _VERBOSE] = False
+
+    def carry_out(self, context: CommandContext) -> ExplainScreen:
+        require_submitted(context, self.name)
+        scene, wall_now_s = take_scene(context), wall_s()
+        explained = explain_name(context, scene, self.name)
+        silent = long_silence_s(explained) is not None
+        stall_timeout_s = stall_timeout_of(context, scene, self.name) if silent else None
+        lines = list(plain_lines(explained, wall_now_s, stall_timeout_s))
+        if scene.view.distrust:
+            lines.append(("you can", ACCEPT))
+        if self.verbose:
+            lines += [
+                ("", ""),
+                *lines_of(explained, wall_now_s),
+                ("leader", f"{scene.leader or 'nobody'} (epoch {scene.epoch})"),
+            ]
+        notices = []
+        if scene.store_error is not None:
+            notices.append(
+                f"the store could not be asked whether it knows of a newer registry: {scene.store_error}"
+            )
+        return ExplainScreen([[label, text] for label, text in lines], notices)
+
+
+@dataclass(frozen=True)
+class ExplainAllScreenRequest(_ScreenRequest):
+    """Asks for the screen of all jobs."""
+
+    operation = "explainScreen"
+    path = "/explain/screen"
+    summary = "What explain prints of all jobs, in English, with times in UTC."
+
+    verbose: Annotated[bool, _VERBOSE] = False
+
+    def carry_out(self, context: CommandContext) -> ExplainScreen:
+        root = context.settings.zookeeper.root
+        notices = [] if context.check() is not None else [f"nothing was ever submitted at {root}"]
+        scene = take_scene(context)
+        everything = explain_all(context, scene)
+        notable = [explained for explained in everything if not explained.is_fine]
+        fine, others = len(everything) - len(notable), len(notable)
+        count = f"{fine} as wanted" + (f", {others} to look at" if others else "") if everything else "none"
+        heads = (*_heads(scene, verbose=self.verbose), ("jobs:", count))
+        rows = [row_of(explained) for explained in notable]
+        return ExplainScreen([[label, text] for label, text in heads], notices, rows)
 
 
 def row_of(explained: Explanation) -> list[str | None]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from supervisor.clock import wall_s
-from supervisor.errors import NotFound
+from supervisor.errors import InvalidInput, NotFound
 from supervisor.model.history import Series
 from supervisor.model.records import DriverDiagnostics, HistoryEntry
 from supervisor.model.seen import Found
@@ -16,6 +16,7 @@ from supervisor.model.state import history_of
 from supervisor.observe.listing import OneJob, job_row, read_ended, read_job
 from supervisor.operations.context import CommandContext
 from supervisor.operations.names import no_job
+from supervisor.operations.requests import BOOLEAN, DocumentRequest, QueryParameter
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,30 @@ def entries_of(job: OneJob) -> tuple[HistoryEntry, ...]:
     return history_of(ref, job.own, result, job.uid)
 
 
-def history_document(name: str, stories: Iterable[JobStory]) -> dict[str, Any]:
-    """Returns the document of ``history -o json``."""
-    return {"name": name, "uids": [_document(story) for story in stories]}
+@dataclass(frozen=True)
+class HistoryRequest(DocumentRequest):
+    """Asks for the document of ``history``: of the submission ``uid``, of every one, or of the live or newest one."""
+
+    operation = "history"
+    path = "/jobs/{name}/history"
+    summary = "What happened to a job, newest last, as history prints it."
+
+    name: str
+    every_uid: Annotated[
+        bool,
+        QueryParameter("all", "Whether every submission that is kept is listed: true or false.", BOOLEAN),
+    ] = False
+    uid: Annotated[
+        str | None, QueryParameter("uid", "Of this submission; else of the live one, or of the newest.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.uid is not None and self.every_uid:
+            raise InvalidInput("uid names one submission and all means every one", "give one of the two")
+
+    def carry_out(self, context: CommandContext) -> dict[str, Any]:
+        stories = stories_of(context, self.name, self.uid, every_uid=self.every_uid)
+        return {"name": self.name, "uids": [_document(story) for story in stories]}
 
 
 def _document(story: JobStory) -> dict[str, Any]:

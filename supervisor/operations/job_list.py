@@ -4,7 +4,7 @@ it from a server."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,17 @@ class JobList:
     def document(self) -> list[dict[str, Any]]:
         """Returns the document of ``list -o json``."""
         return [row.document() for row in self.rows]
+
+
+@dataclass(frozen=True)
+class WantedJobs:
+    """Says which jobs a list is to have: all, or those of ``names`` or with the labels of ``selector``. ``chooses`` says the
+    same of a row. With ``every_uid`` it has all submissions that are kept."""
+
+    chooses: Callable[[JobRow], bool]
+    names: tuple[str, ...] = ()
+    selector: tuple[str, ...] = ()
+    every_uid: bool = False
 
 
 def shared_hosts(hosts: Iterable[str]) -> frozenset[str]:

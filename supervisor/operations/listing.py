@@ -8,14 +8,14 @@ job is pending is the plan made, and the store asked whether the registry is to 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from supervisor.clock import wall_s
 from supervisor.model.job_row import JobRow
 from supervisor.model.state import Shown
 from supervisor.observe.listing import OneJob, job_row, take_rows, with_reasons
 from supervisor.operations.context import CommandContext
-from supervisor.operations.job_list import JobList, shared_hosts
+from supervisor.operations.job_list import JobList, WantedJobs, shared_hosts
 from supervisor.operations.scene import EpochsInStore, scene_of_pending, take_view
 
 
@@ -60,6 +60,17 @@ class JobLister:
         return JobList(
             rows, view.paused, view.pause, shared_hosts(each.host for each in view.members.values())
         )
+
+
+@dataclass(frozen=True)
+class JobsRequest:
+    """Asks for the list of jobs, maybe again and again."""
+
+    wanted: WantedJobs
+
+    def lister(self, context: CommandContext) -> Callable[[], JobList]:
+        """Returns what takes the list, as often as it is called."""
+        return JobLister(context, every_uid=self.wanted.every_uid, is_wanted=self.wanted.chooses).take
 
 
 def row_of_job(context: CommandContext, job: OneJob) -> JobRow:

@@ -23,9 +23,10 @@ from supervisor.model.seen import Found
 from supervisor.model.state import history_of, is_attempt_over, last_exit_of
 from supervisor.observe.listing import OneJob, read_job
 from supervisor.operations.context import CommandContext
-from supervisor.operations.history import entries_of
+from supervisor.operations.history import entries_of, find_job
 from supervisor.operations.log_parts import OutputUnusable, has_parts
 from supervisor.operations.log_tail import read_tail, tail_lines
+from supervisor.operations.requests import LocalRequest
 from supervisor.records.reading import seen
 
 KEPT_SHOWN: Final = 8
@@ -180,7 +181,17 @@ class FailureOutput:
     where: str = ""
 
 
-def output_of_failure(context: CommandContext, job: OneJob) -> FailureOutput | None:
+@dataclass(frozen=True)
+class FailureOutputRequest(LocalRequest[FailureOutput | None]):
+    """Asks how the output of the driver of a job that failed last ends."""
+
+    name: str
+
+    def carry_out(self, context: CommandContext) -> FailureOutput | None:
+        return _output_of_failure(context, find_job(context, self.name))
+
+
+def _output_of_failure(context: CommandContext, job: OneJob) -> FailureOutput | None:
     """Returns how the output of the driver that failed last ends, if it is on this host; else where it is.
     None means that nothing failed, or that it wrote nothing."""
     ended = last_exit_of(entries_of(job))

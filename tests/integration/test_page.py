@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.keys import Keys
 
+from supervisor.api.paths import PREFIX
 from supervisor.api.responses import ApiResponse, error_response
-from supervisor.api.routes import PREFIX
 from supervisor.demo.ensemble import EmbeddedEnsemble
 from supervisor.errors import SupervisorError
 from tests.integration.test_api import FleetWithApi

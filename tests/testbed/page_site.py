@@ -18,8 +18,8 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from supervisor.api.changes import ClusterReading, rows_by_name
 from supervisor.api.events import EventFeed
+from supervisor.api.paths import PREFIX
 from supervisor.api.responses import ApiResponse, error_response
-from supervisor.api.routes import PREFIX
 from supervisor.api.service import document_response
 from supervisor.daemon.process.api_server import ApiHttpServer
 from supervisor.errors import NotFound, Unreachable

@@ -24,6 +24,7 @@ IN_FUNCTIONS = {
     ("supervisor.cli.listing", "supervisor.cli.watch"): RICH,
     ("supervisor.cli.completion", "supervisor.cli.api_client"): API,
     ("supervisor.cli.output", "supervisor.cli.drawing"): RICH,
+    ("supervisor.cli.remote", "supervisor.cli.api_gateway"): API,
     ("supervisor.clients.containment", "ctypes"): SHIM,
     ("supervisor.clients.containment", "supervisor.clients.spawn"): SHIM,
     ("supervisor.clients.kazoo_connection", "supervisor.clients.zookeeper_sasl"): SHIM,

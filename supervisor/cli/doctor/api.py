@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from supervisor.api.routes import PREFIX
+from supervisor.api.paths import PREFIX
 from supervisor.api.tokens import TokenFiles, unused_files
 from supervisor.cli.doctor.findings import (
     CheckGroup,

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from supervisor.api.access_log import AccessLog, AskedRequest
 from supervisor.api.bounded_writes import RepeatedWrite, WriteOnce
 from supervisor.api.page.files import PageFiles
+from supervisor.api.paths import EVENT_STREAM, EVENTS_PATH
 from supervisor.api.responses import ApiResponse, error_response, response_to
-from supervisor.api.routes import EVENT_STREAM, EVENTS_PATH
 from supervisor.api.service import ApiService
 from supervisor.api.shared_reads import AGAIN, BUSY
 from supervisor.api.tokens import TokenFiles, TokenHolder, bearer_token

@@ -16,7 +16,8 @@ from jsonschema import Draft202012Validator
 
 import supervisor
 from supervisor.api.openapi import openapi_document
-from supervisor.api.routes import NAME, PREFIX, ROUTES
+from supervisor.api.paths import NAME, PREFIX
+from supervisor.api.routes import ROUTES
 from supervisor.model.checkpoint_expectation import CheckpointExpectation
 from supervisor.model.records import (
     Acceptance,

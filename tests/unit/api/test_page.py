@@ -13,7 +13,7 @@ import pytest
 
 from supervisor.api import page
 from supervisor.api.page.files import CONTENT_POLICY, KINDS, PageFiles
-from supervisor.api.routes import PREFIX
+from supervisor.api.paths import PREFIX
 from supervisor.api.shared_reads import FRESH_S
 
 ROOT = Path(__file__).parents[3]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from supervisor.api.routes import PREFIX
+from supervisor.api.paths import PREFIX
 from supervisor.api.write_routes import ROUTE_OF, body_of, write_route_of
 from supervisor.errors import InvalidInput
 from supervisor.operations.bundle import ApplyRequest, BundleFile
@@ -43,17 +44,17 @@ def test_what_is_posted_arrives_as_it_was_asked_and_says_no_default(
     name = request_.name if isinstance(request_, JobRequest) else ""
     assert body_of(request_) == body
     assert write_route_of(f"{PREFIX}{route.path.format(name=name)}") == (route, name)
-    assert route.request_of(name, body) == request_
+    assert route.request_of(name, json.dumps(body).encode()) == request_
 
 
 def test_the_name_of_the_path_counts() -> None:
     with pytest.raises(InvalidInput, match="unknown key 'name' in the body"):
-        ROUTE_OF[CancelRequest].request_of("clicks", {"name": "other"})
+        ROUTE_OF[CancelRequest].request_of("clicks", b'{"name": "other"}')
 
 
 def test_fields_that_do_not_go_together_are_refused() -> None:
     with pytest.raises(InvalidInput, match="the body: has differences, which need dry_run"):
-        ROUTE_OF[ApplyRequest].request_of("", {"specs": ["a"], "files": [], "differences": True})
+        ROUTE_OF[ApplyRequest].request_of("", b'{"specs": ["a"], "files": [], "differences": true}')
 
 
 def concrete(kind: type[Any]) -> set[type[Any]]:

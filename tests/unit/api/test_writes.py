@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from supervisor.api.paths import PREFIX
 from supervisor.api.responses import ApiResponse
-from supervisor.api.routes import PREFIX
 from supervisor.api.write_routes import WRITE_ROUTES, write_route_of
 from supervisor.api.writes import ApiWrites, AskedOverApi
 from supervisor.operations.context import open_commands

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.cli import status as status_command
 from supervisor.errors import Unreachable
 from supervisor.model.records import Cause, EpochRecord, HistoryEntry, LeaderHint, Pause, Phase, Progress
 from supervisor.model.restart import RestartPolicy, Strategy
 from supervisor.observe.listing import seconds_of
 from supervisor.observe.status import ClusterConfiguration, take_status, unreachable_status
+from supervisor.operations import cluster_status
 from tests.fakes.registry_bench import AT
 from tests.unit.cli.conftest import Terminal
 
@@ -171,7 +171,7 @@ def test_what_is_not_known_while_zookeeper_is_away_is_not_told(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away = Unreachable("ZooKeeper at zk1:2181 did not answer within 10 s")
-    monkeypatch.setattr(status_command, "status_of", lambda context: (unreachable_status(PLACE, True), away))
+    monkeypatch.setattr(cluster_status, "status_of", lambda context: (unreachable_status(PLACE, True), away))
     ran = terminal.run("status")
     assert (ran.code, ran.err) == (5, f"error: {away}\n")
     assert ran.out.splitlines() == [
@@ -193,7 +193,7 @@ def test_the_screen_is_the_golden_file(
     columns: int,
 ) -> None:
     monkeypatch.setattr(
-        status_command,
+        cluster_status,
         "status_of",
         lambda context: (take_status(context.zoo(), context.layout, PLACE, 10.0, True), None),
     )
