@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,8 @@ from structlog.testing import capture_logs
 from supervisor.api import client
 from supervisor.api.client import ApiClient
 from supervisor.cli import completion, watch
+from supervisor.cli.docs import PACKAGE
+from supervisor.cli.main import COMMANDS
 from supervisor.clients.web import WebAnswer
 from supervisor.daemon.process.api_server import ApiHttpServer
 from supervisor.errors import InvalidInput
@@ -172,6 +175,18 @@ def test_no_token_and_no_server(laptop: Laptop) -> None:
     laptop.url = "http://127.0.0.1:1"
     ran = laptop.run("list")
     assert ran.code == 5 and "http://127.0.0.1:1 does not answer" in ran.err
+
+
+def test_the_message_and_the_page_name_the_commands_that_can(laptop: Laptop) -> None:
+    targets = {entry.name: entry.target.split(":") for entry in COMMANDS}
+    functions = {name: getattr(import_module(module), at) for name, (module, at) in targets.items()}
+    can = {name for name, function in functions.items() if getattr(function, "is_over_api", False)}
+    said = laptop.fleet.terminal.run("--server", laptop.url, "pause").err
+    named = said.partition("out; ")[2].removesuffix(" take it\n").replace(" and ", ", ")
+    assert set(named.split(", ")) == can
+    page = " ".join((PACKAGE / "docs" / "operate-api.md").read_text().split("\n\n")).replace("\n", " ")
+    sentence = page.partition(", take the options `--server`")[0].rpartition("```")[2]
+    assert set(re.findall("`([a-z]+)`", sentence)) == can
 
 
 @pytest.mark.parametrize("words", ["submit x.yaml", "pause", "rollback clicks", "savepoint list"])
