@@ -13,7 +13,7 @@ from supervisor.daemon.leader.remover import ClaimUnderDeletion, _is_about, _vou
 from supervisor.errors import InvalidInput
 from supervisor.model.checkpoint_expectation import CheckpointExpectation, place_of
 from supervisor.model.location import digest
-from supervisor.model.records import CheckpointClaim, CheckpointState, Outcome, PendingDeletion
+from supervisor.model.records import Acceptance, CheckpointClaim, CheckpointState, Outcome, PendingDeletion
 from supervisor.model.seen import Found
 from supervisor.registry.pending_deletions import pending_deletion
 from supervisor.spec.s3a import S3Access
@@ -180,3 +180,29 @@ def test_a_claim_that_cannot_be_read_keeps_it_waiting_and_that_is_said_once(worl
     world.now_s += 700.0
     leader.remove()
     assert (world.keys(), world.claim()) == ([], None)
+
+
+ACCEPTED = Acceptance(id="x", epoch=9, by="me", at="now", wait_s=0.0, waited=True)
+
+
+def test_what_is_to_be_deleted_since_an_acceptance_goes(world: DeletionWorld) -> None:
+    world.bench.put(world.bench.layout.accepted, ACCEPTED)
+    uid = world.cancel()
+    world.bury()
+    end(world)
+    assert (world.keys(), world.result(uid).checkpoint_state) == ([], CheckpointState.DELETED)
+
+
+def test_an_acceptance_in_the_middle_keeps_what_is_left(
+    world: DeletionWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal_module, "BATCH_MAX", 2)
+    uid = world.cancel()
+    world.bury()
+    leader = Leader(world)
+    leader.clean_up()
+    assert [leader.remover.step() for _ in range(2)] == [True, True]
+    left = world.keys()
+    world.bench.put(world.bench.layout.accepted, ACCEPTED)
+    leader.remove()
+    assert (world.keys() == left != [], world.result(uid).checkpoint_state) == (True, CheckpointState.KEPT)
