@@ -2,7 +2,8 @@
 its reason.
 
 They are made by ``plan``, checked there, carried out by ``act`` and printed by ``explain``. An action holds
-the very records, with versions, that it was decided on; its guards come from them.
+the very records, with versions, that it was decided on; its guards come from them. Its ``phrase`` is what the leader is to
+do, in words that follow "the leader will".
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final, TypeAlias
 from supervisor.model.records import Acceptance, JobRef, Lease, Member, Outcome, Ownership, PrepareLevel
 from supervisor.model.restart import Account
 from supervisor.model.seen import Found, Seen
+from supervisor.model.state import next_attempt
 from supervisor.model.view import Leftover, UpdateRestored
 
 
@@ -37,12 +39,20 @@ class Assign:
     queries: tuple[str, ...] = ()  # what is known of the checkpoint, as pairs of ``CheckpointExpectation``
     left: str = ""  # why the update of the job is not rolled back, though it has failed
 
+    @property
+    def phrase(self) -> str:
+        return f"start attempt {next_attempt(self.ref.record, self.own.record)} on {self.host.id}"
+
 
 @dataclass(frozen=True, slots=True)
 class Unassign:
     name: str
     why: str
     own: Found[Ownership]
+
+    @property
+    def phrase(self) -> str:
+        return f"take attempt {self.own.record.attempt} back from {self.own.record.supervisor}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,10 @@ class Drain:
     ref: Found[JobRef]
     own: Found[Ownership]
 
+    @property
+    def phrase(self) -> str:
+        return f"stop attempt {self.own.record.attempt} after its batch"
+
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
@@ -60,6 +74,10 @@ class Revoke:
     own: Found[Ownership]
     lease: Seen[Lease]
 
+    @property
+    def phrase(self) -> str:
+        return f"give up attempt {self.own.record.attempt}"
+
 
 @dataclass(frozen=True, slots=True)
 class Bury:
@@ -67,6 +85,10 @@ class Bury:
     why: str
     own: Found[Ownership]
     waited: Waited
+
+    @property
+    def phrase(self) -> str:
+        return f"note attempt {self.own.record.attempt} as lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +100,10 @@ class Conclude:
     outcome: Outcome
     account: Account
 
+    @property
+    def phrase(self) -> str:
+        return f"note it as {self.outcome.value}"
+
 
 @dataclass(frozen=True, slots=True)
 class SuspendExhausted:
@@ -85,6 +111,10 @@ class SuspendExhausted:
     why: str
     ref: Found[JobRef]
     own: Found[Ownership]
+
+    @property
+    def phrase(self) -> str:
+        return "suspend it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +135,11 @@ class CleanUp:
     waited: Waited | None = None
     deletes_checkpoint: bool = False
 
+    @property
+    def phrase(self) -> str:
+        left = f"remove what submission {self.leftover.result.record.uid} left behind"
+        return f"{left}, with its checkpoint" if self.deletes_checkpoint else left
+
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
@@ -120,6 +155,10 @@ class Prepare:
     level: PrepareLevel
     new_host: bool = False
 
+    @property
+    def phrase(self) -> str:
+        return f"have a driver prepared on {self.host.id}"
+
 
 @dataclass(frozen=True, slots=True)
 class GiveUpdateUp:
@@ -130,6 +169,10 @@ class GiveUpdateUp:
     ref: Found[JobRef]
     own: Found[Ownership]
 
+    @property
+    def phrase(self) -> str:
+        return f"give the update to revision {self.ref.record.revision} up"
+
 
 @dataclass(frozen=True, slots=True)
 class RollBack:
@@ -139,6 +182,10 @@ class RollBack:
     why: str
     ref: Found[JobRef]
     own: Found[Ownership]
+
+    @property
+    def phrase(self) -> str:
+        return f"roll revision {self.ref.record.revision} back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +198,10 @@ class KeepSavepoint:
     own: Found[Ownership]
     savepoint: str
 
+    @property
+    def phrase(self) -> str:
+        return f"note savepoint {self.savepoint}, made before revision {self.ref.record.revision}"
+
 
 @dataclass(frozen=True, slots=True)
 class RollBackToSavepoint:
@@ -162,6 +213,10 @@ class RollBackToSavepoint:
     own: Found[Ownership]
     restored: UpdateRestored
 
+    @property
+    def phrase(self) -> str:
+        return f"roll revision {self.ref.record.revision} back to a savepoint"
+
 
 @dataclass(frozen=True, slots=True)
 class FinishUpdate:
@@ -172,6 +227,10 @@ class FinishUpdate:
     ref: Found[JobRef]
     own: Found[Ownership]
 
+    @property
+    def phrase(self) -> str:
+        return f"note the update to revision {self.ref.record.revision} as done"
+
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
@@ -181,6 +240,10 @@ class Withdraw:
     why: str
     path: str
     version: int
+
+    @property
+    def phrase(self) -> str:
+        return "take back the request for a prepared driver"
 
 
 Action: TypeAlias = (

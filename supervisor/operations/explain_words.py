@@ -7,33 +7,21 @@ It only chooses the words: what the plan decided stands in the ``Explanation``. 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
 
 from supervisor.clock import wall_iso
 from supervisor.model.actions import (
-    Assign,
-    Bury,
-    CleanUp,
-    Conclude,
     Drain,
-    FinishUpdate,
-    GiveUpdateUp,
-    KeepSavepoint,
-    Prepare,
     Revoke,
-    RollBack,
-    RollBackToSavepoint,
-    SuspendExhausted,
     Unassign,
-    Withdraw,
 )
 from supervisor.model.headline import headline
 from supervisor.model.load import AbsentSupervisor
 from supervisor.model.phrases import counted
 from supervisor.model.records import OwnState, QueryState
 from supervisor.model.silence import unanswered_after_s
-from supervisor.model.state import JobState, next_attempt
+from supervisor.model.state import JobState
 from supervisor.operations.spans import age, span
 from supervisor.plan.decide import WaitingAssignment
 from supervisor.plan.explain import UNLESS, Await
@@ -330,35 +318,13 @@ def _action_sentence(explained: Explanation, step: Action | WaitingAssignment | 
     )
 
 
-DOES: Final[Mapping[type[Any], Callable[[Any], str]]] = {
-    Assign: lambda step: f"starts attempt {next_attempt(step.ref.record, step.own.record)} on {step.host.id}",
-    WaitingAssignment: lambda step: f"starts attempt {next_attempt(step.ref.record, step.own.record)}",
-    Unassign: lambda step: f"takes attempt {step.own.record.attempt} back from {step.own.record.supervisor}",
-    Prepare: lambda step: f"has a driver prepared on {step.host.id}",
-    Withdraw: lambda _: "takes back the request for a prepared driver",
-    RollBack: lambda step: f"rolls revision {step.ref.record.revision} back",
-    KeepSavepoint: lambda step: (
-        f"notes savepoint {step.savepoint}, made before revision {step.ref.record.revision}"
-    ),
-    RollBackToSavepoint: lambda step: f"rolls revision {step.ref.record.revision} back to a savepoint",
-    FinishUpdate: lambda step: f"notes the update to revision {step.ref.record.revision} as done",
-    GiveUpdateUp: lambda step: f"gives the update to revision {step.ref.record.revision} up",
-    Drain: lambda step: f"stops attempt {step.own.record.attempt} after its batch",
-    Revoke: lambda step: f"gives up attempt {step.own.record.attempt}",
-    Bury: lambda step: f"notes attempt {step.own.record.attempt} as lost",
-    Conclude: lambda step: f"notes it as {step.outcome.value}",
-    SuspendExhausted: lambda _: "suspends it",
-    CleanUp: lambda step: (
-        f"removes what submission {step.leftover.result.record.uid} left behind"
-        + (", and deletes its checkpoint" if step.deletes_checkpoint else "")
-    ),
-}
-"""What the leader does, as a verb phrase."""
+IRREGULAR: Final[Mapping[str, str]] = {"have": "has"}
 
 
 def does(step: Action | WaitingAssignment) -> str:
-    """Says what the leader does, as a verb phrase."""
-    return DOES[type(step)](step)
+    """Returns the phrase of a step in the third person: "the leader starts attempt 3 on h2"."""
+    verb, _, rest = step.phrase.partition(" ")
+    return f"{IRREGULAR.get(verb, f'{verb}s')} {rest}"
 
 
 def _in(explained: Explanation) -> str:

@@ -60,6 +60,7 @@ from supervisor.model.state import (
     has_finished,
     is_pending,
     left_by_update,
+    next_attempt,
     observed_update,
     queries_before,
     why_update_failed,
@@ -100,6 +101,10 @@ class WaitingAssignment:
     queries: tuple[str, ...] = ()
     left: str = ""
     home: str = ""
+
+    @property
+    def phrase(self) -> str:
+        return f"start attempt {next_attempt(self.ref.record, self.own.record)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ pure as the rest of ``plan``. Nothing here decides anything, so what it says is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 from supervisor.model.acceptance import why_held
 from supervisor.model.actions import (
@@ -18,20 +18,10 @@ from supervisor.model.actions import (
     Action,
     Alarm,
     Assign,
-    Bury,
-    CleanUp,
-    Conclude,
-    Drain,
-    FinishUpdate,
-    GiveUpdateUp,
-    KeepSavepoint,
     Note,
     Prepare,
-    Revoke,
     RollBack,
     RollBackToSavepoint,
-    SuspendExhausted,
-    Unassign,
     Withdraw,
 )
 from supervisor.model.driver_memory import next_memory
@@ -63,7 +53,6 @@ from supervisor.model.state import (
     has_written_here,
     last_exit_of,
     left_by_update,
-    next_attempt,
     observed_update,
     state_of_ended,
     unnamed_of,
@@ -317,11 +306,11 @@ class Explainer:
             reason=shown.reason,
             cell=cell,
             rule=TABLE[cell] if cell else None,
-            action=sentence_of(action) if action is not None else None,
+            action=action.phrase if action is not None else None,
             why=action.why if action is not None else note.why if note is not None else "",
             waits_for=waits_for,
             wait_s=None if renewed else wait_s,
-            then=sentence_of(later) if later is not None else None,
+            then=later.phrase if later is not None else None,
             held_by=self._held_by(name, action),
             attempt=own.attempt if own is not None and mine else 0,
             host=own.host if own is not None and mine and own.state not in DEAD else "",
@@ -570,37 +559,6 @@ def urgency(explained: Explanation) -> tuple[int, str]:
     if explained.lease is not None and explained.lease.is_silent and explained.state is JobState.RUNNING:
         rank = min(rank, 3)
     return rank, explained.name
-
-
-SENTENCES: Final[Mapping[type[Any], Callable[[Any], str]]] = {
-    Assign: lambda step: f"assign attempt {next_attempt(step.ref.record, step.own.record)} to {step.host.id}",
-    WaitingAssignment: lambda step: f"assign attempt {next_attempt(step.ref.record, step.own.record)}",
-    Unassign: lambda step: f"take attempt {step.own.record.attempt} back from {step.own.record.supervisor}",
-    Prepare: lambda step: f"have a driver prepared on {step.host.id}",
-    Withdraw: lambda _: "take back the request for a prepared driver",
-    RollBack: lambda step: f"roll revision {step.ref.record.revision} back",
-    KeepSavepoint: lambda step: (
-        f"note savepoint {step.savepoint}, made before revision {step.ref.record.revision}"
-    ),
-    RollBackToSavepoint: lambda step: f"roll revision {step.ref.record.revision} back to a savepoint",
-    FinishUpdate: lambda step: f"note the update to revision {step.ref.record.revision} as done",
-    GiveUpdateUp: lambda step: f"give the update to revision {step.ref.record.revision} up",
-    Drain: lambda step: f"stop attempt {step.own.record.attempt} in order",
-    Revoke: lambda step: f"revoke attempt {step.own.record.attempt}",
-    Bury: lambda step: f"record attempt {step.own.record.attempt} as lost",
-    Conclude: lambda step: f"conclude it as {step.outcome.value}",
-    SuspendExhausted: lambda _: "suspend it",
-    CleanUp: lambda step: (
-        f"clean up what {step.leftover.result.record.uid} left behind"
-        + (", and delete its checkpoint" if step.deletes_checkpoint else "")
-    ),
-}
-"""Each step of the leader as one phrase."""
-
-
-def sentence_of(step: Action | WaitingAssignment) -> str:
-    """Returns a step of the leader as one phrase."""
-    return SENTENCES[type(step)](step)
 
 
 UNTIL_THE_NEXT: Final = "this is said until the next update (apply --again: to the same spec)"

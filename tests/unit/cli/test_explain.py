@@ -244,11 +244,11 @@ def test_it_says_what_the_plan_does(name: str) -> None:
 
 def test_when_the_wait_is_over_the_plan_does_what_was_foretold() -> None:
     explained = of(VIEWS["back-off"])
-    assert explained.wait_s == 30.0 and explained.then == "assign attempt 3"
+    assert explained.wait_s == 30.0 and explained.then == "start attempt 3"
     later = make_plan(VIEWS["back-off"], Policy(), NOW_S + 30.0)
     assert [type(action) for action in later.actions] == [Assign]
     silence = of(VIEWS["silent"])
-    assert silence.lease is not None and silence.then == "revoke attempt 2"
+    assert silence.lease is not None and silence.then == "give up attempt 2"
     assert silence.wait_s == pytest.approx(silence.lease.full_wait_s - 20.0)
     assert [type(action) for action in make_plan(VIEWS["a new revision"], Policy(), NOW_S).actions] == [Drain]
 
@@ -443,7 +443,7 @@ def test_a_back_off_counts_from_the_exit_not_from_the_look(terminal: Terminal, b
 
     bench.exit("a", at=wall_iso(), failures=8)
     ran = terminal.run("explain", "a", "-o", "json").json
-    assert (ran["state"], ran["waits_for"], ran["then"]) == ("backoff", "its back-off", "assign attempt 2")
+    assert (ran["state"], ran["waits_for"], ran["then"]) == ("backoff", "its back-off", "start attempt 2")
 
 
 def test_after_a_conflict_the_other_driver_is_to_be_found_first(terminal: Terminal, bench: Bench) -> None:

@@ -98,7 +98,7 @@ def reasons(terminal: Terminal, name: str) -> tuple[str, str]:
 def test_of_a_registry_that_the_store_distrusts(terminal: Terminal) -> None:
     assert reasons(terminal, "a") == (
         "there is room on host-a, waiting for the leader to assign it",
-        "assign attempt 1 to host-a",
+        "start attempt 1 on host-a",
     )
     blobs(terminal).record_epoch(9, "host-b", "another")
     listed, told = reasons(terminal, "a")
@@ -136,7 +136,7 @@ def test_of_a_host_whose_start_is_not_claimed(
     aged(monkeypatch)
     assert reasons(terminal, "a") == (
         "there is room on host-a, waiting for the leader to assign it",
-        "assign attempt 1 to host-a",
+        "start attempt 1 on host-a",
     )
     action = terminal.run("explain", "stuck", "-o", "json").json["action"]
     assert action == ("take attempt 1 back from host-a" if timeout == "5s" else None)

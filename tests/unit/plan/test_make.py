@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from supervisor.model.actions import (
+    Action,
     Alarm,
     Assign,
     Bury,
@@ -24,7 +25,7 @@ from supervisor.model.restart import OnExhausted, RestartPolicy, Strategy
 from supervisor.model.seen import Found, Unreadable
 from supervisor.model.view import Row, SeenLease
 from supervisor.plan.check import violations
-from supervisor.plan.decide import FRESH
+from supervisor.plan.decide import FRESH, WaitingAssignment
 from supervisor.plan.make import Policy, make_plan
 from supervisor.spec.site_policy import SitePolicy
 from tests.unit.plan.rows import (
@@ -399,3 +400,9 @@ def test_a_lease_that_no_spec_can_have_is_waited_for_as_the_longest(lease_s: flo
     ):
         parts = {"ref": job(), "own": own(S.REVOKED), "lease": lease(silent_s, lease_s=lease_s)}
         assert kinds(row(**parts)) == expected
+
+
+def test_each_action_has_one_phrase_which_needs_no_second_verb() -> None:
+    """The other forms are made of it: "the leader will start attempt 3", "the leader starts attempt 3"."""
+    for action in (*get_args(Action), WaitingAssignment):
+        assert isinstance(vars(action).get("phrase"), property), action
