@@ -85,7 +85,7 @@ def laptop(
 
 def steady(document: Any) -> Any:
     """What does not move while a job runs."""
-    moving = {"reason", "progress", "queries", "last_batch_at", "age_s", "trouble", "prepared"}
+    moving = {"reason", "progress", "queries", "last_batch_at", "age_s", "trouble", "prepared", "usage"}
     document = without_renewals(document)
     if isinstance(document, list):
         return [steady(each) for each in document]
