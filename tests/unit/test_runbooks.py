@@ -6,13 +6,22 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from supervisor import errors
+from supervisor.model.state import JobState
 from tests.unit.test_deploy_monitoring import ALERTS
 
 PACKAGE = Path(__file__).resolve().parents[2] / "supervisor"
-RUNBOOKS = sorted((PACKAGE / "docs" / "runbooks").glob("*.md"), key=lambda page: page.stem)
+PAGES = sorted((PACKAGE / "docs" / "runbooks").glob("*.md"), key=lambda page: page.stem)
+CARD = PACKAGE / "docs" / "runbooks" / "card.md"
+"""The page in front of the runbooks: it has no steps of its own."""
+CARD_MAX_LINES = 60
+RUNBOOKS = [page for page in PAGES if page != CARD]
+NEED_NOBODY = {JobState.SUSPENDED, JobState.CANCELLED, JobState.FINISHED}
+"""Somebody wanted these states, or the job is done."""
 LINE_MAX_CHARS = 125
 PIECE_MIN_CHARS = 4
 LABEL = re.compile(r"^[a-z]+: +")
@@ -76,7 +85,7 @@ def test_a_step_that_a_runbook_sends_to_is_there(page: Path) -> None:
     assert set(re.findall(r"\bstep (\d+)", text)) <= there
 
 
-@pytest.mark.parametrize("page", RUNBOOKS, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_runbook_quotes_what_the_code_prints(page: Path) -> None:
     text = page.read_text()
     unknown = [
@@ -92,7 +101,7 @@ def test_enough_is_quoted_and_an_invented_sentence_is_found() -> None:
     assert not _is_printed("the checkpoint is quite unwell")
 
 
-@pytest.mark.parametrize("page", RUNBOOKS, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_lines_of_a_runbook_fit(page: Path) -> None:
     long = [line for line in page.read_text().splitlines() if len(line) > LINE_MAX_CHARS]
     assert [line for line in long if not line.lstrip().startswith("|")] == []
@@ -125,12 +134,47 @@ def test_a_link_to_a_section_leads_to_one() -> None:
             re.sub(r"[^\w -]", "", title).lower().replace(" ", "-")
             for title in re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
         }
-        for page in RUNBOOKS
+        for page in PAGES
     }
     lost = [
         f"{page.name}: {target}#{anchor}"
-        for page in RUNBOOKS
+        for page in PAGES
         for target, anchor in re.findall(r"\]\(([\w-]*(?:\.md)?)#([^)]+)\)", page.read_text())
         if anchor not in anchors[target or page.name]
     ]
     assert lost == []
+
+
+def _rows_of_the_card() -> list[tuple[str, str]]:
+    """Returns of each row of the card what is seen, and the rest of the row."""
+    rows = [
+        line.strip("| ").split(" | ", 1) for line in CARD.read_text().splitlines() if line.startswith("| ")
+    ]
+    return [(seen, rest) for seen, rest in rows]
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+def test_the_card_has_each_alert_and_leads_to_its_runbook(alert: dict[str, Any]) -> None:
+    name = alert["alert"]
+    (row,) = (rest for seen, rest in _rows_of_the_card() if name in seen.split(", "))
+    page = alert["annotations"]["runbook"].removeprefix("spark-supervisor docs runbooks/")
+    assert f"]({page}.md#{name.lower() if page == 'incident' else ''}" in row
+    assert row.startswith("`spark-supervisor ")
+
+
+@pytest.mark.parametrize("state", sorted(set(JobState) - NEED_NOBODY))
+def test_the_card_has_each_state_that_needs_a_person(state: JobState) -> None:
+    (row,) = (rest for seen, rest in _rows_of_the_card() if f"`{state.value}`" in seen)
+    assert row.startswith("`spark-supervisor ")
+
+
+def test_the_card_has_each_exit_code_of_a_failure() -> None:
+    codes = {each.exit_code for each in vars(errors).values() if hasattr(each, "exit_code")}
+    listed = [seen.split(", ") for seen, _ in _rows_of_the_card() if re.fullmatch(r"\d(, \d)*", seen)]
+    on_card = {int(code) for codes_of_row in listed for code in codes_of_row}
+    assert len(codes) > 5 and on_card == codes
+
+
+def test_the_card_fits_on_a_screen_and_each_runbook_links_to_it() -> None:
+    assert len(CARD.read_text().splitlines()) <= CARD_MAX_LINES
+    assert [page.name for page in RUNBOOKS if "](card.md)" not in page.read_text()] == []

@@ -133,6 +133,7 @@ PRINTS = {
     "docs": "tutorial",
     "docs concepts-guarantees": "# What you can rely on",
     "docs reference": "# Reference",
+    "docs runbooks/card": "# The 3 a.m. card",
     "docs runbooks/incident": "# Runbook: something failed",
     "docs tutorial": "# Tutorial",
     "docs zookeeper": "# ",
