@@ -22,8 +22,9 @@ CARD_MAX_LINES = 60
 RUNBOOKS = [page for page in PAGES if page != CARD]
 NEED_NOBODY = {JobState.SUSPENDED, JobState.CANCELLED, JobState.FINISHED}
 """Somebody wanted these states, or the job is done."""
-LINE_MAX_CHARS = 125
+LINE_MAX_CHARS = 100
 PIECE_MIN_CHARS = 4
+CODE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 LABEL = re.compile(r"^[a-z]+: +")
 """The labels of ``status`` are padded: what stands behind them is looked for."""
 
@@ -53,7 +54,7 @@ def _is_printed(words: str) -> bool:
 
 def _quoted(text: str) -> set[str]:
     """Returns what a runbook quotes as printed: of three words and more, without commands and what is filled in."""
-    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL))
+    spans = re.findall(r"`([^`\n]+)`", CODE.sub("", text))
     said = (span for span in spans if len(span.split()) > 2 and not span.startswith("spark-supervisor "))
     return {span for span in said if "{" not in span}
 
@@ -103,7 +104,7 @@ def test_enough_is_quoted_and_an_invented_sentence_is_found() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_lines_of_a_runbook_fit(page: Path) -> None:
-    long = [line for line in page.read_text().splitlines() if len(line) > LINE_MAX_CHARS]
+    long = [line for line in CODE.sub("", page.read_text()).splitlines() if len(line) > LINE_MAX_CHARS]
     assert [line for line in long if not line.lstrip().startswith("|")] == []
 
 
