@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from supervisor import errors
+from supervisor.model.records import PLANNED_CAUSES, Cause
 from supervisor.model.state import JobState
 from tests.unit.test_deploy_monitoring import ALERTS
 
@@ -77,6 +78,12 @@ def test_a_runbook_has_symptom_steps_and_the_end(page: Path) -> None:
         next(title for title in titles if title.startswith("Steps"))
     )
     assert "```sh\nspark-supervisor " in sections["Done when"] and "It is over when" in sections["Done when"]
+
+
+@pytest.mark.parametrize("cause", sorted(set(Cause) - {*PLANNED_CAUSES, Cause.FINISHED}))
+def test_what_history_says_of_an_end_has_its_row(cause: Cause) -> None:
+    steps = _sections((CARD.parent / "incident.md").read_text())["Steps"]
+    assert re.search(rf"^ *\| [^|]*`{cause.value}`", steps, re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", RUNBOOKS, ids=lambda page: page.stem)
