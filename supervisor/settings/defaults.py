@@ -14,7 +14,7 @@ from pydantic import Field
 
 from supervisor.model.lease_terms import LEASE_MAX_S, LEASE_MIN_S, STOP_GRACE_MAX_S
 from supervisor.settings.restart import DAY_S, RestartSettings
-from supervisor.settings.sections import Section, between
+from supervisor.settings.sections import Section, Since, between
 from supervisor.settings.spark_conf import SparkConf
 from supervisor.settings.units import DurationS, SizeBytes
 
@@ -32,11 +32,11 @@ class Resources(Section):
 
     memory_bytes: Annotated[SizeBytes, Field(ge=1024**2, le=1024**5)] = Field(default=GIB, alias="memory")
     priority: int = Field(default=0, ge=-1000, le=1000)
-    memory_limit_bytes: Annotated[SizeBytes, Field(ge=1024**2, le=1024**5)] | None = Field(
-        default=None, alias="memory_limit"
-    )
-    cpu: Annotated[float, Field(ge=0.01, le=100_000.0)] | None = None
-    tasks: Annotated[int, Field(ge=16, le=4_194_304)] | None = None
+    memory_limit_bytes: Annotated[
+        Annotated[SizeBytes, Field(ge=1024**2, le=1024**5)] | None, Since("0.2")
+    ] = Field(default=None, alias="memory_limit")
+    cpu: Annotated[Annotated[float, Field(ge=0.01, le=100_000.0)] | None, Since("0.2")] = None
+    tasks: Annotated[Annotated[int, Field(ge=16, le=4_194_304)] | None, Since("0.2")] = None
 
 
 class Health(Section):
@@ -46,10 +46,10 @@ class Health(Section):
     stall_timeout_s: Annotated[DurationS, between(1.0, 30 * DAY_S)] = Field(
         default=600.0, alias="stall_timeout"
     )
-    cluster_timeout_s: Annotated[DurationS, between(10.0, 30 * DAY_S)] | None = Field(
-        default=None, alias="cluster_timeout"
+    cluster_timeout_s: Annotated[Annotated[DurationS, between(10.0, 30 * DAY_S)] | None, Since("0.2")] = (
+        Field(default=None, alias="cluster_timeout")
     )
-    failed_query: Literal["restart", "leave"] = "leave"
+    failed_query: Annotated[Literal["restart", "leave"], Since("0.2")] = "leave"
 
 
 class Defaults(Section):

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from supervisor.model.restart import RECENT_KEPT
-from supervisor.settings.sections import Section, between
+from supervisor.settings.sections import Section, Since, between
 from supervisor.settings.units import DurationS, SizeBytes
 
 RESTART_INITIAL_MIN_S = 0.1
@@ -38,8 +38,8 @@ class RestartSettings(Section):
     reset_after_s: Annotated[DurationS, between(1.0, 365 * DAY_S)] = Field(default=600.0, alias="reset_after")
     attempts: int | None = Field(default=None, ge=0, le=1_000_000)
     on_exhausted: Literal["fail", "suspend"] = "fail"
-    memory_step: float | None = Field(default=None, gt=1, le=10, allow_inf_nan=False)
-    memory_max_bytes: Annotated[SizeBytes, Field(ge=MIB, le=1024**5)] | None = Field(
+    memory_step: Annotated[float | None, Since("0.2")] = Field(default=None, gt=1, le=10, allow_inf_nan=False)
+    memory_max_bytes: Annotated[Annotated[SizeBytes, Field(ge=MIB, le=1024**5)] | None, Since("0.2")] = Field(
         default=None, alias="memory_max"
     )
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import itertools
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from supervisor.errors import InvalidInput
@@ -39,6 +41,41 @@ class Section(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+
+
+@dataclass(frozen=True)
+class Since:
+    """Marks a key that version 0.1 does not know: ``key: Annotated[Type, Since("0.2")] = DEFAULT``. A default is not written
+    to the stored form (``spoken``), so that the version before reads what does not use the key, and its digest stays."""
+
+    version: str
+
+
+def spoken(section: Section, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns ``body``, the document of ``section`` by its aliases, without the later keys that say their default."""
+    kept: dict[str, Any] = {}
+    keys = {field.alias or name: (name, field) for name, field in type(section).model_fields.items()}
+    for key, written in body.items():
+        name, field = keys[key]
+        value = getattr(section, name)
+        if _is_later(field) and value == field.get_default(call_default_factory=True):
+            continue
+        kept[key] = spoken(value, written) if isinstance(value, Section) else written
+    return kept
+
+
+def later_keys(section: type[Section], above: str = "") -> Iterator[str]:
+    """Yields each key that came after version 0.1, by its path (``restart.memory_step``)."""
+    for name, field in section.model_fields.items():
+        path = f"{above}{field.alias or name}"
+        if _is_later(field):
+            yield path
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            yield from later_keys(field.annotation, f"{path}.")
+
+
+def _is_later(field: FieldInfo) -> bool:
+    return any(isinstance(each, Since) for each in field.metadata)
 
 
 def between(low_s: float, high_s: float) -> AfterValidator:

@@ -38,7 +38,7 @@ from supervisor.settings.defaults import Defaults, Health, LeaseS, Resources, St
 from supervisor.settings.labels import Labels
 from supervisor.settings.policy import UserName
 from supervisor.settings.restart import RestartSettings
-from supervisor.settings.sections import Section, validated
+from supervisor.settings.sections import Section, Since, spoken, validated
 from supervisor.settings.spark import VersionName
 from supervisor.settings.spark_conf import SparkConf
 from supervisor.settings.units import format_size
@@ -90,43 +90,6 @@ _NAMES_FILES: Final = ("application", "py_files", "jars", "files")
 
 _PYTHON_VARIABLES: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 
-_ADDED_LATER: Final = (
-    ("restart", "memory_step", None),
-    ("restart", "memory_max", None),
-    ("resources", "memory_limit", None),
-    ("resources", "cpu", None),
-    ("resources", "tasks", None),
-    ("health", "cluster_timeout", None),
-    ("health", "failed_query", "leave"),
-    ("logs", "every", None),
-)
-"""Version 0.1 does not know these keys. They are written only where they differ from the default, so that its
-agents can read the other specs, and a spec that was submitted with it is still the same spec. Each stands with its default.
-"""
-
-_ADDED_LATER_AT_THE_TOP: Final[Mapping[str, Any]] = {
-    "checkpoint_fence": "auto",
-    "checkpoint_on_cancel": "keep",
-    "savepoints": SavepointSettings().model_dump(mode="json", by_alias=True),
-    "update": UpdateSettings().model_dump(mode="json", by_alias=True),
-    "standby": StandbySettings().model_dump(mode="json", by_alias=True),
-    "logs": LogSettings().model_dump(mode="json", by_alias=True, exclude_none=True),
-    "labels": {},
-    "placement": PlacementSettings().model_dump(mode="json", by_alias=True),
-    "sha256": {},
-    "run_as": None,
-    "cluster": None,
-    "spark": None,
-    "python": PythonSettings().model_dump(mode="json", by_alias=True),
-    "files": [],
-}
-"""The same holds for these keys outside of any section; each stands with its default, which is not
-written.
-"""
-
-_ADDED_TO_UPDATE: Final = ("mode", "observe", "failures", "rollback")
-"""So it is of these keys of ``update``."""
-
 
 class JobSpec(Section):
     """Describes one job. Times are in seconds and memory is in bytes; in YAML and JSON they have their units
@@ -134,33 +97,33 @@ class JobSpec(Section):
     """
 
     name: Name
-    labels: Labels = Field(default_factory=dict)
+    labels: Annotated[Labels, Since("0.2")] = Field(default_factory=dict)
     application: Application
     main_class: MainClass | None = Field(default=None, alias="class")
     entry: HistoryEntry | None = None
     args: Args = ()
     py_files: PyFiles = ()
     jars: Jars = ()
-    files: SpecFiles = ()
+    files: Annotated[SpecFiles, Since("0.2")] = ()
     packages: Packages = ()
-    sha256: Sha256ByFile = Field(default_factory=dict)
+    sha256: Annotated[Sha256ByFile, Since("0.2")] = Field(default_factory=dict)
     launch: Literal["submit", "session"] = "submit"
-    spark: VersionName | None = None
-    python: PythonSettings = PythonSettings()
+    spark: Annotated[VersionName | None, Since("0.2")] = None
+    python: Annotated[PythonSettings, Since("0.2")] = PythonSettings()
     master: Master = DEFAULT_MASTER
-    cluster: ClusterName | None = None
+    cluster: Annotated[ClusterName | None, Since("0.2")] = None
     deploy_mode: Annotated[Literal["client"], DeployMode] = "client"
     conf: SparkConf = Field(default_factory=dict)
     env: Env = Field(default_factory=dict)
-    run_as: UserName | None = None
+    run_as: Annotated[UserName | None, Since("0.2")] = None
     checkpoint: Checkpoint | None = None
-    checkpoint_fence: Literal["auto", "off"] = "auto"
-    checkpoint_on_cancel: Literal["keep", "delete"] = "keep"
-    savepoints: SavepointSettings = SavepointSettings()
-    logs: LogSettings = LogSettings()
-    update: UpdateSettings = UpdateSettings()
-    standby: StandbySettings = StandbySettings()
-    placement: PlacementSettings = PlacementSettings()
+    checkpoint_fence: Annotated[Literal["auto", "off"], Since("0.2")] = "auto"
+    checkpoint_on_cancel: Annotated[Literal["keep", "delete"], Since("0.2")] = "keep"
+    savepoints: Annotated[SavepointSettings, Since("0.2")] = SavepointSettings()
+    logs: Annotated[LogSettings, Since("0.2")] = LogSettings()
+    update: Annotated[UpdateSettings, Since("0.2")] = UpdateSettings()
+    standby: Annotated[StandbySettings, Since("0.2")] = StandbySettings()
+    placement: Annotated[PlacementSettings, Since("0.2")] = PlacementSettings()
     unbounded: bool = True
     resources: Resources = Resources()
     lease_s: LeaseS = Field(default=30.0, alias="lease")
@@ -527,22 +490,10 @@ def _why_malformed(conf: Mapping[str, str]) -> str | None:
 
 
 def canonical_json(spec: JobSpec) -> bytes:
-    """Returns all keys, sorted, without spaces, in UTF-8: equal specs have equal bytes. ``from_canonical``
-    reads them back.
+    """Returns the keys, sorted, without spaces, in UTF-8: equal specs have equal bytes. Keys that came later are there where
+    they say something (``Since``). ``from_canonical`` reads it back.
     """
-    body = {**spec.model_dump(mode="json", by_alias=True), "v": SPEC_VERSION}
-    for section, key, silent in _ADDED_LATER:
-        if body[section][key] == silent:
-            del body[section][key]
-    for key, silent in _ADDED_LATER_AT_THE_TOP.items():
-        if body[key] == silent:
-            del body[key]
-    if "savepoints" in body and body["savepoints"]["sink"] is None:
-        del body["savepoints"]["sink"]
-    update, default = body.get("update", {}), _ADDED_LATER_AT_THE_TOP["update"]
-    for key in _ADDED_TO_UPDATE:
-        if key in update and update[key] == default[key]:
-            del update[key]
+    body = {**spoken(spec, spec.model_dump(mode="json", by_alias=True)), "v": SPEC_VERSION}
     return json.dumps(
         body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     ).encode()

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from supervisor.settings.policy import LOGS_KEEP_MAX
 from supervisor.settings.restart import DAY_S
-from supervisor.settings.sections import Section, between
+from supervisor.settings.sections import Section, Since, between
 from supervisor.settings.units import DurationS
 
 EVERY_MIN_S: Final = 60.0
@@ -26,7 +26,9 @@ class LogSettings(Section):
 
     keep: int = Field(default=KEEP, ge=1, le=LOGS_KEEP_MAX)
     upload: Literal["off", "on_exit"] = "off"
-    every_s: Annotated[DurationS, between(EVERY_MIN_S, DAY_S)] | None = Field(default=None, alias="every")
+    every_s: Annotated[Annotated[DurationS, between(EVERY_MIN_S, DAY_S)] | None, Since("0.2")] = Field(
+        default=None, alias="every"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> LogSettings:

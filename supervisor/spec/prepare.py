@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from supervisor.model.records import RollbackRule, UpdateMode, UpdatePolicy
 from supervisor.settings.restart import DAY_S
-from supervisor.settings.sections import Section, between
+from supervisor.settings.sections import Section, Since, between
 from supervisor.settings.units import DurationS
 
 REFRESH_S: Final = 3600.0
@@ -23,10 +23,12 @@ class UpdateSettings(Section):
     ``failures`` of its attempts have failed by then, the leader goes back as ``rollback`` says (protocol §9.2)."""
 
     prepare: Literal["session", "application", "off"] = "session"
-    mode: Literal["handover", "restart", "manual"] = "handover"
-    observe_s: Annotated[DurationS, between(1.0, DAY_S)] = Field(default=OBSERVE_S, alias="observe")
-    failures: int = Field(default=1, ge=1, le=100)
-    rollback: Literal["clean", "continue", "savepoint", "never"] = "clean"
+    mode: Annotated[Literal["handover", "restart", "manual"], Since("0.2")] = "handover"
+    observe_s: Annotated[DurationS, between(1.0, DAY_S), Since("0.2")] = Field(
+        default=OBSERVE_S, alias="observe"
+    )
+    failures: Annotated[int, Since("0.2")] = Field(default=1, ge=1, le=100)
+    rollback: Annotated[Literal["clean", "continue", "savepoint", "never"], Since("0.2")] = "clean"
 
     def policy(self) -> UpdatePolicy:
         """Returns what the leader must know of it beside the update."""

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from supervisor.model.sinks import SinkMemory
 from supervisor.settings.restart import DAY_S
-from supervisor.settings.sections import Section, between
+from supervisor.settings.sections import Section, Since, between
 from supervisor.settings.units import DurationS
 
 EVERY_MIN_S: Final = 60.0
@@ -30,7 +30,7 @@ class SavepointSettings(Section):
     max_age_s: Annotated[DurationS, between(EVERY_MIN_S, 3650 * DAY_S)] | None = Field(
         default=None, alias="max_age"
     )
-    sink: Literal["repeats", "transactional", "remembers"] | None = None
+    sink: Annotated[Literal["repeats", "transactional", "remembers"] | None, Since("0.2")] = None
 
     @property
     def memory(self) -> SinkMemory | None:

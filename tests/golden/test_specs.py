@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.spec import job
-from supervisor.spec.job import canonical_json, from_canonical, parse_spec, spec_sha256
+from supervisor.settings.sections import later_keys
+from supervisor.spec.job import JobSpec, canonical_json, from_canonical, parse_spec, spec_sha256
 
 GOLDEN = Path(__file__).parent / "specs" / "full.v1.json"
 
@@ -104,6 +104,31 @@ SPOKEN: dict[str, tuple[str, str, bytes]] = {
         "update: {prepare: session}",
         b'"update":{"prepare":"off"}',
     ),
+    "update.mode": (
+        f"{FULL}update: {{mode: manual}}\n",
+        "",
+        b'"update":{"mode":"manual","prepare":"session"}',
+    ),
+    "update.observe": (
+        f"{FULL}update: {{observe: 7m}}\n",
+        "",
+        b'"update":{"observe":"7m","prepare":"session"}',
+    ),
+    "update.failures": (
+        f"{FULL}update: {{failures: 2}}\n",
+        "",
+        b'"update":{"failures":2,"prepare":"session"}',
+    ),
+    "update.rollback": (
+        f"{FULL}update: {{rollback: never}}\n",
+        "",
+        b'"update":{"prepare":"session","rollback":"never"}',
+    ),
+    "savepoints.sink": (
+        f"{FULL}savepoints: {{every: 1h, sink: repeats}}\n",
+        "savepoints: {sink: null}",
+        b'"savepoints":{"every":"1h","keep":8,"max_age":null,"sink":"repeats"}',
+    ),
     "standby": (
         f"{LOCAL}update: {{prepare: session}}\nstandby: {{level: session, refresh: 30m}}\n",
         "standby: {level: null, where: other, refresh: 1h}",
@@ -140,8 +165,7 @@ SPOKEN: dict[str, tuple[str, str, bytes]] = {
 
 
 def test_each_key_that_was_added_later_has_a_row() -> None:
-    sections = {f"{section}.{key}" for section, key, _ in job._ADDED_LATER}
-    assert SPOKEN.keys() == sections | job._ADDED_LATER_AT_THE_TOP.keys(), "add a row to SPOKEN"
+    assert SPOKEN.keys() == set(later_keys(JobSpec)), "add a row to SPOKEN"
 
 
 @pytest.mark.parametrize("key", SPOKEN)
