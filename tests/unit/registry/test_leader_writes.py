@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -87,7 +87,7 @@ def created(tx: Transaction) -> list[Create]:
 
 
 def test_every_action_has_a_builder_and_an_example_here() -> None:
-    assert set(BUILDERS) == set(ALL)
+    assert set(BUILDERS) == set(ALL) == set(get_args(actions.Action))
 
 
 MOVING = [action for kind, action in ALL.items() if kind not in (actions.Prepare, actions.Withdraw)]
