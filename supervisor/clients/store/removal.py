@@ -163,12 +163,12 @@ class DirectoryRemoval:
         still()
         batch = _Batch(device, budget)
         batch.empty(root, "", 0)
-        if not batch.left and not batch.spared:
+        if not batch.left:
             try:
                 os.rmdir(name, dir_fd=parent)
-            except (
-                OSError
-            ):  # a mount point, or its parent is not ours: the directory stays, and descriptors lead to it
+            except OSError:
+                # savepoints are in it, it is a mount point, or its parent is not ours: the directory stays, and
+                # descriptors lead to it
                 self.late_s = KEPT_LATE_S
         return Removed(batch.objects, batch.left)
 

@@ -143,6 +143,7 @@ class Sweeper:
         by which it is judged. Raises Conflict for a view that vouches for nothing: a registry that has lost its
         references seems to need no blob (I10)."""
         listing = take_listing(self._term.client, self._layout)
+        # its epoch says whose view it is, and is never compared: what is deleted is guarded by /epoch itself
         view = Observer(self._term.client, self._layout, boottime_s, self._term.epoch).take_view(None)
         if view.distrust is not None:
             raise Conflict(view.distrust)

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from supervisor.clients.store.area import Area
+from supervisor.errors import AccessDenied
 from supervisor.model.checkpoint_expectation import SeenQuery, queries_of, to_be_expected
 from supervisor.model.location import digest
 from supervisor.model.records import Cause, CheckpointClaim, Desired, OwnState
@@ -296,6 +298,44 @@ def test_an_older_savepoint_of_that_id_is_not_taken_for_this_one(
     (checkpoint / "commits" / "13").write_bytes((checkpoint / "commits" / "12").read_bytes())
     ran = terminal.run("suspend", "clicks", "--savepoint", "one")
     assert (ran.code, "is of an earlier state" in ran.err) == (4, True)
+
+
+def test_an_equal_savepoint_of_the_place_before_is_not_taken_for_this_one(
+    terminal: Terminal, saved: Path
+) -> None:
+    """The job has gone on from a copy, and has the same batches there: the savepoint is of another checkpoint."""
+    assert terminal.run("resume", "clicks", "--from-savepoint", "one").code == 0
+    assert terminal.run("suspend", "clicks").code == 0
+    terminal.bench.set_own("clicks", OwnState.EXITED, cause=Cause.STOPPED)
+    ran = terminal.run("suspend", "clicks", "--savepoint", "one")
+    assert (ran.code, "is of an earlier state" in ran.err) == (4, True)
+
+
+def test_a_savepoint_that_is_not_whole_is_not_what_the_job_left(
+    terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = create.Creation.run
+
+    def run(creation: Any) -> Any:
+        made = real(creation)
+        (terminal.home / "store/savepoints/clicks/one/data/commits/12").unlink()
+        return made
+
+    monkeypatch.setattr(create.Creation, "run", run)
+    ran = terminal.run("suspend", "clicks", "--savepoint", "one")
+    assert (ran.code, "is damaged" in ran.err, "verified" in ran.out) == (1, True, False)
+
+
+def test_where_others_could_choose_what_is_written_no_job_is_stopped(
+    terminal: Terminal, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def require_writable(_area: Area) -> None:
+        raise AccessDenied("others could choose what is written there")
+
+    monkeypatch.setattr(Area, "require_writable", require_writable)
+    ran = terminal.run("suspend", "clicks", "--savepoint", "one")
+    assert (ran.code, "others could choose" in ran.err) == (AccessDenied.exit_code, True)
+    assert terminal.bench.ref("clicks").record.desired is Desired.RUNNING
 
 
 def test_resumed_before_it_was_saved_it_is_not_what_the_job_left(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from supervisor.clients.store import removal as removal_module
+from supervisor.clients.store.deadline import Budget
 from supervisor.clients.store.objects import FOLDERS_DEEP_MAX
 from supervisor.clients.store.removal import KEPT_LATE_S, DirectoryRemoval, Removed
 from supervisor.errors import AccessDenied
@@ -43,6 +45,25 @@ def test_nothing_is_deleted_before_the_answer_and_whose_it_is_is_known_then(plac
         removal.remove_batch(still)
     assert (place / "offsets" / "0").exists() and (place / "metadata").exists()
     assert removal.unanswered == 0
+
+
+def test_whose_it_is_stays_known_when_the_metadata_has_gone(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later batch finds nothing by which to tell; it is not looked for with each."""
+    (place / "kept.savepoints").mkdir()
+    removal, looks = removal_of(place), []
+    queries_below = removal_module._queries_below
+
+    def look(root: int, budget: Budget) -> frozenset[str]:
+        looks.append(root)
+        return queries_below(root, budget)
+
+    monkeypatch.setattr(removal_module, "_queries_below", look)
+    for _ in range(2):
+        removal.remove_batch(lambda: None)
+        assert (removal.queries, (place / "metadata").exists()) == ({"q"}, False)
+    assert len(looks) == 1
 
 
 def test_a_link_at_the_place_itself_is_not_followed(place: Path) -> None:
@@ -102,10 +123,38 @@ def test_savepoints_keep_the_directories_above_them_and_nothing_else(place: Path
     for path in (kept, place / "z" / "1", place / "a0" / "1"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")
-    assert not removed(place).left
+    removal = removal_of(place)
+    assert not removal.remove_batch(lambda: None).left
     assert [path for path in place.rglob("*") if path.is_file()] == [kept]
     above = {each for each in kept.parents if each.is_relative_to(place)}
     assert {path for path in place.rglob("*") if path.is_dir()} | {place} == above
+    assert removal.late_s == KEPT_LATE_S, "the directory stays: who was stopped has it open"
+
+
+@contextmanager
+def sorted_by(key: Callable[[str], object], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Lists directories in an order that a file system may have."""
+    scandir = os.scandir
+
+    @contextmanager
+    def listed(folder: int) -> Iterator[list[Any]]:
+        with scandir(folder) as found:
+            yield sorted(found, key=lambda each: key(each.name))  # type: ignore[arg-type, return-value]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(removal_module.os, "scandir", listed)
+        yield
+
+
+def test_a_directory_without_savepoints_after_one_with_them_does_not_hide_them(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in (place / "in" / "a" / "x.savepoints" / "1", place / "in" / "b" / "1"):
+        path.parent.mkdir(parents=True)
+        path.write_text("x")
+    with sorted_by(str, monkeypatch):
+        assert not removed(place).left
+    assert (place / "in" / "a" / "x.savepoints" / "1").exists() and not (place / "in" / "b").exists()
 
 
 def test_a_directory_that_stays_may_be_emptied_late_by_who_was_stopped(
@@ -128,6 +177,12 @@ def test_a_directory_that_stays_may_be_emptied_late_by_who_was_stopped(
 def test_a_batch_is_bounded_and_the_metadata_goes_last(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "zzz").write_text("x")
     monkeypatch.setattr(removal_module, "BATCH_MAX", 1)
-    found = [removed(place) for _ in range(4)]
+    is_known = []
+    with sorted_by(lambda name: name != "metadata", monkeypatch):
+        found = []
+        for _ in range(4):
+            found.append(removed(place))
+            is_known.append((place / "metadata").exists())
     assert [each.objects for each in found] == [1, 1, 1, 0]
+    assert is_known == [True, True, False, False], "who goes on recognises by it what lies there"
     assert (found[-1].left, place.exists()) == (False, False)
