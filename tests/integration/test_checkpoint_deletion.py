@@ -437,6 +437,24 @@ def test_savepoints_and_neighbours_are_never_touched(world: DeletionWorld) -> No
     assert world.claim() is None
 
 
+def test_a_successor_keeps_the_place_where_savepoints_keep_the_directory(on_disk: DeletionWorld) -> None:
+    """The dead one may only have been stopped: it has the directory open, and would delete what comes there."""
+    on_disk.area.write("inner.savepoints/a/manifest.json", b"{}")
+    uid = on_disk.cancel()
+    on_disk.bury()
+    first = Leader(on_disk, lambda location, access: Dying(open_removal(location, access), 1, False))
+    first.clean_up()
+    with pytest.raises(Killed):
+        first.remove()
+    successor = Leader(on_disk)
+    successor.remove()
+    assert on_disk.keys() == ["inner.savepoints/a/manifest.json"]
+    assert on_disk.claim() is not None
+    on_disk.now_s += KEPT_LATE_S
+    successor.remove()
+    assert (on_disk.claim(), on_disk.result(uid).checkpoint_state) == (None, CheckpointState.DELETED)
+
+
 def test_the_next_submission_there_does_not_miss_what_was_deleted(world: DeletionWorld) -> None:
     world.run()
     own = world.bench.own("a")

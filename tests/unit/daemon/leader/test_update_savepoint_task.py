@@ -18,6 +18,7 @@ from supervisor.model.sinks import NamedSink, SeenSink
 from supervisor.model.update_savepoint import savepoint_id
 from supervisor.model.view import UpdateRestored
 from supervisor.operations.sink_grounds import Grounds
+from supervisor.records.codec import MAX_RECORD_BYTES
 from supervisor.records.layout import Layout
 from supervisor.savepoints.shelf import ShelfEntry
 from supervisor.spec.job import JobSpec, canonical_json, from_canonical, spec_sha256
@@ -54,6 +55,13 @@ def test_a_signed_spec_is_not_moved() -> None:
     signed = replace(job.update.before, spec=replace(job.update.before.spec, signature="by somebody"))
     with pytest.raises(InvalidInput, match="revision 1 is signed"):
         movable(replace(job, update=replace(job.update, before=signed)))
+
+
+def test_a_job_whose_record_has_no_room_for_the_place_of_a_copy_is_not_moved() -> None:
+    """The write that moves it would fail in each pass."""
+    job = wanted(checkpoint="file:///ck").record
+    with pytest.raises(InvalidInput, match="no room"):
+        movable(replace(job, left_by="x" * MAX_RECORD_BYTES))
 
 
 def test_a_copy_on_a_file_system_belongs_to_the_supervisor() -> None:
