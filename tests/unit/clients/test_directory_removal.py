@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from supervisor.clients.store.deadline import Budget
 from supervisor.clients.store.objects import FOLDERS_DEEP_MAX
 from supervisor.clients.store.removal import KEPT_LATE_S, DirectoryRemoval, Removed
 from supervisor.errors import AccessDenied
+from supervisor.model.query_metadata import METADATA_MAX_BYTES
 
 
 def removal_of(place: Path, deadline_s: float = 60.0) -> DirectoryRemoval:
@@ -91,6 +93,13 @@ def test_a_pipe_in_place_of_the_metadata_holds_nobody_up(place: Path) -> None:
     removal = removal_of(place)
     assert removal.remove_batch(lambda: None) == Removed(2, left=False)
     assert (removal.queries, place.exists()) == (frozenset(), False)
+
+
+def test_of_metadata_that_a_job_has_made_large_so_much_is_read(place: Path) -> None:
+    (place / "metadata").write_text(json.dumps({"much": "x" * METADATA_MAX_BYTES, "id": "q"}))
+    removal = removal_of(place)
+    assert removal.remove_batch(lambda: None) == Removed(2, left=False)
+    assert removal.queries == frozenset()
 
 
 def test_another_file_system_is_not_entered(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,10 +106,18 @@ def test_what_no_supervisor_has_uploaded_is_not_unpacked(tmp_path: Path) -> None
     found = put(store, tmp_path, gzip.compress(b"\0" * (uploaded_output.OUTPUT_MAX_BYTES + 1)))
     with pytest.raises(Corrupt), open_stored(store, found):
         pass
-    with pytest.raises(Corrupt), open_stored(store, UploadedLog(KEY, OBJECT_MAX_BYTES + 1)):
-        pass
     store.delete(str(KEY))
     with pytest.raises(NotFound), open_stored(store, found):
+        pass
+
+
+def test_what_is_larger_than_any_that_was_uploaded_is_not_even_fetched(tmp_path: Path) -> None:
+    """It would fill the disk of who asks."""
+    store = store_in(tmp_path)
+    put(store, tmp_path, gzip.compress(b"fine\n"))
+    with open_stored(store, UploadedLog(KEY, OBJECT_MAX_BYTES)) as parts:
+        assert parts
+    with pytest.raises(Corrupt), open_stored(store, UploadedLog(KEY, OBJECT_MAX_BYTES + 1)):
         pass
 
 
@@ -134,12 +142,12 @@ def test_another_attempt_that_begins_with_the_same_digit_is_not_found(tmp_path: 
 
 
 class Crowded:
-    """A store in which somebody has put any number of objects beside what was uploaded. ``listed``: those that were asked for."""
+    """A store in which somebody has put very many objects beside what was uploaded. ``listed``: those that were asked for."""
 
     listed = 0
 
     def entries(self, prefix: str) -> Iterator[StoreEntry]:
-        while True:
+        for _ in range(10_000):
             self.listed += 1
             yield StoreEntry(f"{prefix}{self.listed}", 1, 0.0)
 
