@@ -244,6 +244,25 @@ def test_work_that_is_not_wanted_any_more_ends_and_leaves_nothing(leader_rig: Ri
     assert leader_rig.answer(failed()).restored is None
 
 
+@pytest.mark.parametrize("ends", ["the term", "the wish"])
+def test_a_copy_goes_on_while_it_is_wanted_and_the_term_lasts(leader_rig: Rig, ends: str) -> None:
+    asked: list[bool] = []
+
+    def restore(job: JobRef, go_on: Any) -> UpdateRestored:
+        asked.append(go_on())
+        if ends == "the term":
+            leader_rig.term.lasts = False
+        else:
+            leader_rig.answer(replace(failed(), own=Found(own(S.ASSIGNED).record, 8)))
+        asked.append(go_on())
+        raise TaskEnded("ended")
+
+    leader_rig.work.restore = restore  # type: ignore[method-assign]
+    leader_rig.answer(failed(), RESTORES)
+    leader_rig.serve()
+    assert asked == [True, False]
+
+
 def test_no_more_is_begun_than_there_are_workers(leader_rig: Rig) -> None:
     names = [f"j{number}" for number in range(WORKERS + 2)]
     rows = [replace(running(None), name=name) for name in names]
