@@ -160,10 +160,11 @@ def test_an_output_that_grows_without_end_holds_up_no_other(
     running: RunningRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = uploaded_output.next_piece
+    grows = [b"x" * PIECE_MAX_BYTES] * (2 * running_uploads.PASS_MAX)
 
     def growing(path: Path, of: UploadedKey, last: object) -> object:
-        if of.attempt == 1:
-            running.append(b"x" * PIECE_MAX_BYTES)
+        if of.attempt == 1 and grows:
+            running.append(grows.pop())
         return real(path, of, last)  # type: ignore[arg-type]
 
     monkeypatch.setattr(running_uploads, "next_piece", growing)
