@@ -54,18 +54,18 @@ def test_whose_it_is_stays_known_when_the_metadata_has_gone(
 ) -> None:
     """A later batch finds nothing by which to tell; it is not looked for with each."""
     (place / "kept.savepoints").mkdir()
-    removal, looks = removal_of(place), []
+    removal, reads = removal_of(place), []
     queries_below = removal_module._queries_below
 
-    def look(root: int, budget: Budget) -> frozenset[str]:
-        looks.append(root)
+    def counted(root: int, budget: Budget) -> frozenset[str]:
+        reads.append(root)
         return queries_below(root, budget)
 
-    monkeypatch.setattr(removal_module, "_queries_below", look)
+    monkeypatch.setattr(removal_module, "_queries_below", counted)
     for _ in range(2):
         removal.remove_batch(lambda: None)
         assert (removal.queries, (place / "metadata").exists()) == ({"q"}, False)
-    assert len(looks) == 1
+    assert len(reads) == 1
 
 
 def test_a_link_at_the_place_itself_is_not_followed(place: Path) -> None:
