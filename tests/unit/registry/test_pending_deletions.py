@@ -59,11 +59,11 @@ class Ended:
         return node.stat.version
 
     def found(self, what: str) -> Any:
-        kinds: dict[str, Any] = {"claim": CheckpointClaim, "result": Result}
-        record = (
-            self.bench.own("a") if what == "own" else self.bench.record(kinds[what], self.paths[what]).record
-        )
-        return Found(record, self.versions[what])
+        if what == "own":
+            return Found(self.bench.own("a"), self.versions[what])
+        found = self.bench.record(CheckpointClaim if what == "claim" else Result, self.paths[what])
+        assert isinstance(found, Found)
+        return Found(found.record, self.versions[what])
 
     def begin(self) -> Transaction:
         return begin_deletion(
