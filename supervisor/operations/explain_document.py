@@ -29,9 +29,9 @@ class ExplainJobRequest(DocumentRequest):
 
     def carry_out(self, context: CommandContext) -> dict[str, Any]:
         require_submitted(context, self.name)
-        scene, wall_now_s = take_scene(context), wall_s()
+        scene, now_at_s = take_scene(context), wall_s()
         explained = explain_name(context, scene, self.name)
-        return {**document_of(explained, wall_now_s), **_cluster(scene)}
+        return {**document_of(explained, now_at_s), **_cluster(scene)}
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class ExplainAllRequest(DocumentRequest):
     def carry_out(self, context: CommandContext) -> dict[str, Any]:
         if context.check() is None:
             context.warn(f"nothing was ever submitted at {context.settings.zookeeper.root}")
-        scene, wall_now_s = take_scene(context), wall_s()
-        return _all_explained(scene, explain_all(context, scene), wall_now_s)
+        scene, now_at_s = take_scene(context), wall_s()
+        return _all_explained(scene, explain_all(context, scene), now_at_s)
 
 
 def _all_explained(scene: Scene, everything: Sequence[Explanation], wall_now_s: float) -> dict[str, Any]:

@@ -61,17 +61,17 @@ class ExplainJobScreenRequest(_ScreenRequest):
 
     def carry_out(self, context: CommandContext) -> ExplainScreen:
         require_submitted(context, self.name)
-        scene, wall_now_s = take_scene(context), wall_s()
+        scene, now_at_s = take_scene(context), wall_s()
         explained = explain_name(context, scene, self.name)
         silent = long_silence_s(explained) is not None
         stall_timeout_s = stall_timeout_of(context, scene, self.name) if silent else None
-        lines = list(plain_lines(explained, wall_now_s, stall_timeout_s))
+        lines = list(plain_lines(explained, now_at_s, stall_timeout_s))
         if scene.view.distrust:
             lines.append(("you can", ACCEPT))
         if self.verbose:
             lines += [
                 ("", ""),
-                *lines_of(explained, wall_now_s),
+                *lines_of(explained, now_at_s),
                 ("leader", f"{scene.leader or 'nobody'} (epoch {scene.epoch})"),
             ]
         notices = []

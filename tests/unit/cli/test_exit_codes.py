@@ -253,17 +253,17 @@ def test_an_unknown_layout_is_4(terminal: Terminal) -> None:
 
 
 def test_a_defect_is_1_with_a_hint(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("supervisor.cli.listing.open_commands", lambda _settings: 1 / 0)
+    monkeypatch.setattr("supervisor.cli.listing.open_gateway", lambda _chosen: 1 / 0)
     ran = terminal.run("list")
     assert ran.code == 1 and "--debug" in sentence(ran.err)
     assert "Traceback" in terminal.run("list", "--debug").err
 
 
 def test_interrupted_is_130(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(_settings: object) -> None:
+    def interrupt(_chosen: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("supervisor.cli.listing.open_commands", interrupt)
+    monkeypatch.setattr("supervisor.cli.listing.open_gateway", interrupt)
     assert terminal.run("list").code == 130
 
 

@@ -67,6 +67,7 @@ NO_CAUSE = {
     "shim/waiting.py": "the words of a cluster",
     "clusters/kubernetes.py": "the words of a cluster",
     "clients/web.py": "the words of a receiver",
+    "registry/pending_deletions.py": "compared with an entry that was cut like this",
     "spark/driver_launch.py": "why there is no fence: the supervisor's own words",
     "daemon/host/agent.py": "why a start is delayed: the supervisor's own words",
 }
