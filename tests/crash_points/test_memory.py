@@ -10,7 +10,9 @@ from dataclasses import replace
 
 import pytest
 
+from supervisor.act.transactions import BUILDERS
 from supervisor.errors import OutcomeUnknown
+from supervisor.model.actions import CleanUp
 from supervisor.model.transaction import Delete
 from supervisor.operations import jobs
 from supervisor.plan import check, decide
@@ -122,7 +124,7 @@ def a_refused_request_counts_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def clean_up_forgets_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = leader_writes.clean_up
+    real = BUILDERS[CleanUp]
 
     def forgetful(*given, **more):  # type: ignore[no-untyped-def]
         tx = real(*given, **more)
@@ -130,7 +132,7 @@ def clean_up_forgets_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
             tx, ops=tuple(op for op in tx.ops if not (isinstance(op, Delete) and "/lease/" in op.path))
         )
 
-    monkeypatch.setattr(leader_writes, "clean_up", forgetful)
+    monkeypatch.setitem(BUILDERS, CleanUp, forgetful)
 
 
 DEFECTS = [
