@@ -91,9 +91,8 @@ def judge_prune(context: CommandContext, applied: Iterable[Applied], wish: Prune
     for one in applied:
         if one.error is None and one.prepared is not None:
             _require_of_selector(one, selector, registered.get(one.prepared.name))
-    if any(
-        one.error is not None for one in applied
-    ):  # the command refuses all then; what deletes does not rely on it
+    # the command refuses all then; what deletes does not rely on it
+    if any(one.error is not None for one in applied):
         return []
     names = {one.name for one in applied}
     chosen = jobs.selected(selector).found

@@ -117,9 +117,6 @@ class Preparations:
     def __init__(self, view: View, now_s: float, site: SitePolicy | None = None) -> None:
         self.now_s = now_s
         self.cordoned = view.cordoned
-        self._homes = {
-            row.own.record.uid: home_of(row) for row in view.rows.values() if isinstance(row.own, Found)
-        }
         self.start_places = StartPlaces(view, site)
         self.hosts = {host: m for host, m in self.start_places.open_hosts.items() if m.prepares > 0}
         self._members = view.members
@@ -206,6 +203,11 @@ class Preparations:
             and (each.uid, each.revision, each.sha256, each.driver_memory)
             == (job.uid, job.revision, job.spec.sha256, memory.driver)
         )
+
+    def _home_of(self, job: JobRef) -> str:
+        """Returns what ``view.home_of`` says of ``job``."""
+        row = self._rows.get(job.name)
+        return home_of(row) if row is not None else ""
 
     # -- a host with room ------------------------------------------------------------------------------------------
 
@@ -334,7 +336,7 @@ class Preparations:
         return NextDriver(False, start_place.why, impossible=not start_place.is_busy, may_pass=True)
 
     def _next_driver(self, job: JobRef, own: Ownership, asked: str, wish: Wish | None = None) -> NextDriver:
-        memory, wish = next_memory(job, own), wish or _of_change(job, own, self._homes.get(job.uid, ""))
+        memory, wish = next_memory(job, own), wish or _of_change(job, own, self._home_of(job))
         there = [
             each for each in self.of(job.uid) if self.fits(each, job, own, memory) and _is_where(each, wish)
         ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -58,23 +58,14 @@ def spoken(section: Section, body: Mapping[str, Any]) -> dict[str, Any]:
     for key, written in body.items():
         name, field = keys[key]
         value = getattr(section, name)
-        if _is_later(field) and value == field.get_default(call_default_factory=True):
+        if is_later(field) and value == field.get_default(call_default_factory=True):
             continue
         kept[key] = spoken(value, written) if isinstance(value, Section) else written
     return kept
 
 
-def later_keys(section: type[Section], above: str = "") -> Iterator[str]:
-    """Yields each key that came after version 0.1, by its path (``restart.memory_step``)."""
-    for name, field in section.model_fields.items():
-        path = f"{above}{field.alias or name}"
-        if _is_later(field):
-            yield path
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            yield from later_keys(field.annotation, f"{path}.")
-
-
-def _is_later(field: FieldInfo) -> bool:
+def is_later(field: FieldInfo) -> bool:
+    """Says whether the key of ``field`` came after version 0.1."""
     return any(isinstance(each, Since) for each in field.metadata)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from supervisor.settings.sections import later_keys
+from supervisor.settings.sections import Section, is_later
 from supervisor.spec.job import JobSpec, canonical_json, from_canonical, parse_spec, spec_sha256
 
 GOLDEN = Path(__file__).parent / "specs" / "full.v1.json"
@@ -162,6 +163,16 @@ SPOKEN: dict[str, tuple[str, str, bytes]] = {
     "spark": (f'{FULL}spark: "4.1"\n', "spark: null", b'"spark":"4.1"'),
 }
 """Each key that was added later: a spec in which it says something, a line in which it says nothing, what is written."""
+
+
+def later_keys(section: type[Section], above: str = "") -> Iterator[str]:
+    """Each key that came after version 0.1, by its path (``restart.memory_step``)."""
+    for name, field in section.model_fields.items():
+        path = f"{above}{field.alias or name}"
+        if is_later(field):
+            yield path
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            yield from later_keys(field.annotation, f"{path}.")
 
 
 def test_each_key_that_was_added_later_has_a_row() -> None:

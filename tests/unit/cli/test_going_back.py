@@ -239,13 +239,9 @@ def test_what_is_said_of_the_sink_needs_a_way_back(world: World) -> None:
     assert json.loads(document.out)["did"] == "resumed"
 
 
-@pytest.mark.parametrize(
-    ("sink", "outcome"), [(FILE, REFUSED), (DELTA, ""), (KAFKA, ""), ("file s3a://b/elsewhere", "")]
-)
-def test_an_undo_is_refused_where_both_write_to_one_file_sink(world: World, sink: str, outcome: str) -> None:
-    """The fork has come to batch 30 there, and the job stands at 13."""
+def promoted_over(world: World, sink: str) -> None:
+    """``clicks`` runs again, ``clicks-2`` takes its place, and comes to batch 30 in ``sink``."""
     terminal = world.terminal
-    world.wrote_to(FILE if sink != DELTA else DELTA)
     assert terminal.run("resume", "clicks").code == 0
     terminal.bench.run("clicks")
     new = terminal.spec("clicks-2", f"checkpoint: {world.checkpoint.parent}/two\nargs: ['{{checkpoint}}']")
@@ -254,6 +250,16 @@ def test_an_undo_is_refused_where_both_write_to_one_file_sink(world: World, sink
     assert terminal.run("promote", "clicks-2", "--over", "clicks", "--when", "now").code == 0
     known = CheckpointExpectation(place="two", queries=("other 30",), sinks=(f"other 30 {sink}",))
     terminal.bench.set_own("clicks-2", OwnState.CLAIMED, remembered=known)
+
+
+@pytest.mark.parametrize(
+    ("sink", "outcome"), [(FILE, REFUSED), (DELTA, ""), (KAFKA, ""), ("file s3a://b/elsewhere", "")]
+)
+def test_an_undo_is_refused_where_both_write_to_one_file_sink(world: World, sink: str, outcome: str) -> None:
+    """The fork has come to batch 30 there, and the job stands at 13."""
+    terminal = world.terminal
+    world.wrote_to(FILE if sink != DELTA else DELTA)
+    promoted_over(world, sink)
     ran = terminal.run("promote", "--undo", "clicks", "clicks-2")
     assert (ran.code, outcome in ran.err) == (4 if outcome else 0, True), ran.err
     if outcome:
@@ -416,18 +422,11 @@ def test_a_resume_is_refused_where_another_has_run_in_its_place(
     assert terminal.run("resume", "clicks-2").code == 0, "nobody has run in its place since"
 
 
-def test_an_update_meanwhile_does_not_hide_who_has_run_in_its_place(world: World, tmp_path: Path) -> None:
+def test_an_update_meanwhile_does_not_hide_who_has_run_in_its_place(world: World) -> None:
     """The newest change of the job is that update, and no more the promotion that suspended it."""
     terminal = world.terminal
     world.wrote_to(FILE)
-    assert terminal.run("resume", "clicks").code == 0
-    terminal.bench.run("clicks")
-    new = terminal.spec("clicks-2", f"checkpoint: {tmp_path}/two\nargs: ['{{checkpoint}}']")
-    assert terminal.run("submit", new).code == 0
-    terminal.bench.run("clicks-2")
-    assert terminal.run("promote", "clicks-2", "--over", "clicks", "--when", "now").code == 0
-    known = CheckpointExpectation(place="two", queries=("other 30",), sinks=(f"other 30 {FILE}",))
-    terminal.bench.set_own("clicks-2", OwnState.CLAIMED, remembered=known)
+    promoted_over(world, FILE)
     place = terminal.bench.ref("clicks").record.terms.checkpoint
     changed = terminal.spec("clicks", f"checkpoint: {place}\nlease: 25s")
     assert terminal.run("apply", changed).code == 0

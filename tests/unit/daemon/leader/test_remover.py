@@ -44,6 +44,17 @@ def vouched(world: DeletionWorld) -> tuple[Any, ClaimUnderDeletion]:
     return result, ClaimUnderDeletion("/c", claim, claim.record.doom, own, None)
 
 
+def two_batches_deleted(world: DeletionWorld, monkeypatch: pytest.MonkeyPatch) -> tuple[Leader, str]:
+    """A leader in the middle of a deletion, and the uid of the job whose checkpoint that was."""
+    monkeypatch.setattr(removal_module, "BATCH_MAX", 2)
+    uid = world.cancel()
+    world.bury()
+    leader = Leader(world)
+    leader.clean_up()
+    assert [leader.remover.step() for _ in range(2)] == [True, True]
+    return leader, uid
+
+
 @pytest.mark.parametrize(
     ("change", "is_about"),
     [
@@ -102,12 +113,7 @@ def test_a_claim_at_the_path_of_another_location_deletes_nothing(world: Deletion
 def test_an_ownership_that_cannot_be_read_any_more_stops_it(
     world: DeletionWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(removal_module, "BATCH_MAX", 2)
-    world.cancel()
-    world.bury()
-    leader = Leader(world)
-    leader.clean_up()
-    assert [leader.remover.step() for _ in range(2)] == [True, True]
+    leader, _ = two_batches_deleted(world, monkeypatch)
     left, own = world.keys(), world.bench.layout.own("a")
     assert 0 < len(left) < OBJECTS
     world.bench.zoo.put(own, b"{")
@@ -119,12 +125,7 @@ def test_what_was_recognised_goes_on_when_the_name_has_left_its_batches_elsewher
     world: DeletionWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The name was submitted anew with another checkpoint, and its ownership remembers that one."""
-    monkeypatch.setattr(removal_module, "BATCH_MAX", 2)
-    uid = world.cancel()
-    world.bury()
-    leader = Leader(world)
-    leader.clean_up()
-    assert [leader.remover.step() for _ in range(2)] == [True, True]
+    leader, uid = two_batches_deleted(world, monkeypatch)
     elsewhere = CheckpointExpectation(place=place_of("s3://bucket/y"), queries=("other 1",))
     world.bench.put(world.bench.layout.own("a"), replace(world.bench.own("a"), remembered=elsewhere))
     leader.remove()
@@ -196,12 +197,7 @@ def test_what_is_to_be_deleted_since_an_acceptance_goes(world: DeletionWorld) ->
 def test_an_acceptance_in_the_middle_keeps_what_is_left(
     world: DeletionWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(removal_module, "BATCH_MAX", 2)
-    uid = world.cancel()
-    world.bury()
-    leader = Leader(world)
-    leader.clean_up()
-    assert [leader.remover.step() for _ in range(2)] == [True, True]
+    leader, uid = two_batches_deleted(world, monkeypatch)
     left = world.keys()
     world.bench.put(world.bench.layout.accepted, ACCEPTED)
     leader.remove()
